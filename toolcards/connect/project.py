@@ -24,7 +24,7 @@ URL, KEY = "TOOLCARDS_URL", "TOOLCARDS_AGENT_KEY"
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class ProjectFiles:
     """The files of one recipe: `env` holds address and key, `copies` maps targets to our files.
 
     `former_copies` are copies under former names: renewed if they exist, since the project's code may import them.

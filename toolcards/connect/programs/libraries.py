@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from toolcards.connect import offline_probe
 from toolcards.connect.base import JAVASCRIPT_GUIDE, PYTHON_GUIDE, Abilities, Recipe, Snippet
-from toolcards.connect.project import Project, copy_modules, copy_sdk, project_folder
+from toolcards.connect.project import ProjectFiles, copy_modules, copy_sdk, project_folder
 
 CLOSED_AND_OPEN = "gated tools closed, watching open"
 JAVASCRIPT_AWAY = (
@@ -31,15 +31,17 @@ REMOVE_CODE_FIRST = "Take the lines out of your code, then this removes exactly 
 LOAD_ENV = "Start your agent with .env in its environment: set -a; . ./.env; set +a"
 LOAD_ENV_LOCAL = "Paste the lines above. Next.js reads .env.local by itself; otherwise: node --env-file=.env.local"
 
-_ANYTHING = Project("anything", ".env")
-_AI_SDK = Project("ai-sdk", ".env.local", copy_modules(*MODULES), copy_modules(*FORMER_MODULES))
+_ANYTHING = ProjectFiles("anything", ".env")
+_AI_SDK = ProjectFiles("ai-sdk", ".env.local", copy_modules(*MODULES), copy_modules(*FORMER_MODULES))
 _AI_SDK_AWAY = """
 import { ask } from './toolcards/ai-sdk.mjs';
 const answer = await ask({ tool: 'probe', callId: 'away', args: {} }, { run: 'away', seconds: 5 });
 console.log(answer.allowed ? 'ran' : 'denied: ' + answer.reason);
 process.exit();
 """
-_TANSTACK = Project("tanstack-ai", ".env.local", copy_modules(*MODULES, "tanstack.mjs"), copy_modules(*FORMER_MODULES))
+_TANSTACK = ProjectFiles(
+    "tanstack-ai", ".env.local", copy_modules(*MODULES, "tanstack.mjs"), copy_modules(*FORMER_MODULES)
+)
 _TANSTACK_AWAY = """
 import { gate } from './toolcards/tanstack.mjs';
 const call = { toolName: 'probe', toolCallId: 'away', args: {} };
@@ -47,7 +49,7 @@ const answer = await gate({ run: 'away', seconds: 5 }).onBeforeToolCall({}, call
 console.log(answer?.type === 'skip' ? 'denied: ' + answer.result.error : 'ran');
 process.exit();
 """
-_AG_UI = Project("ag-ui", ".env.local")
+_AG_UI = ProjectFiles("ag-ui", ".env.local")
 
 
 def _python_recipe(
@@ -55,7 +57,7 @@ def _python_recipe(
     aliases: tuple[str, ...] = (),
 ) -> Recipe:  # fmt: skip
     """Return the recipe of a Python library: `.env`, and the client as a copy."""
-    files = Project(name, ".env", copy_sdk)
+    files = ProjectFiles(name, ".env", copy_sdk)
     return Recipe(
         name=name,
         title=title,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcards.client.common import tool_kinds
+from toolcards.core.policy.places.project import Project, read_project
 from toolcards.core.policy.tool_names import ToolNames, read_tool_names
 
 
@@ -16,7 +17,8 @@ class PolicyRequest:
 
     `kind` is the most dangerous kind that the tool may have, `also` the others. `user` holds names and groups ("ana",
     "group:dev"). `schema` is the digest of the tool's schema, "" if unknown. `has_input` False: the input is unknown,
-    so conditions on it are UNKNOWN. `now` is a Unix time in seconds, 0 if unknown. `counts` holds the number of
+    so conditions on it are UNKNOWN. `root` is the absolute folder of the project, `folder` the one in which the call
+    works; "" is unknown, and the root. `now` is a Unix time in seconds, 0 if unknown. `counts` holds the number of
     earlier calls of this tool for each (scope, seconds) of `RuleSet.rates`; a missing entry is unknown.
     """
 
@@ -36,6 +38,8 @@ class PolicyRequest:
     schema: str = ""
     can_wait: bool = True
     counts: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    root: str = ""
+    folder: str = ""
 
     @classmethod
     def for_tool(
@@ -59,11 +63,17 @@ class PolicyRequest:
         return read_tool_names(self.tool, self.source)
 
     @property
+    def project(self) -> Project | None:
+        """The project as seen from the folder, None if unknown."""
+        return read_project(self.root, self.folder)
+
+    @property
     def moment(self) -> dict[str, Any]:
         """Return the circumstances of the evaluation, without defaults, as JSON."""
         facts: dict[str, Any] = {
             "now": self.now, "can_wait": self.can_wait, "env": self.env, "user": list(self.user), "schema": self.schema,
             "counts": [[scope, seconds, count] for (scope, seconds), count in sorted(self.counts.items())],
+            "root": self.root, "folder": self.folder,
         }  # fmt: skip
         return {name: value for name, value in facts.items() if value != _MOMENT[name]}
 
@@ -77,5 +87,5 @@ def read_moment(moment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _MOMENT: dict[str, Any] = {
-    "now": 0.0, "can_wait": True, "env": "", "user": [], "schema": "", "counts": [],
+    "now": 0.0, "can_wait": True, "env": "", "user": [], "schema": "", "counts": [], "root": "", "folder": "",
 }  # fmt: skip

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tables import loop_over
-from toolcards.core.policy.matching.paths import may_be
 from toolcards.core.policy.matching.secret_places import load_places, split_path
+from toolcards.core.policy.places.paths import may_be
 from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN
 
 SECRET = """

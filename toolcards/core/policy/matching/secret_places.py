@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import unquote
 
-from toolcards.core.policy.matching.paths import fold_case, may_be
+from toolcards.core.policy.places.paths import fold_case, may_be
 from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN, Truth
 
 MAX_PATH = 4_096

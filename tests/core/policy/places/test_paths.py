@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.effort import draw
 from tests.support.tables import loop_over
-from toolcards.core.policy.matching.paths import ParsedPath, is_inside, parse_directory, parse_path
+from toolcards.core.policy.places.paths import ParsedPath, is_inside, parse_directory, parse_path
 from toolcards.core.policy.truth import UNDECIDED
 
 PARSED = [
