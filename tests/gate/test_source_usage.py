@@ -46,6 +46,20 @@ class Usage(RuleBasedStateMachine):
         self.level, self.fresh = self.level + size, {process}
         assert SourceUsage.objects.get(pk=SOURCE).level == pytest.approx(self.level)
 
+    @rule(process=processes, size=sizes, stores=st.booleans())
+    def send_and_give_back(self, process: int, size: int, stores: bool) -> None:
+        """Give back what was counted and perhaps stored: in the end it does not count."""
+        if self.count(process, size):
+            return
+        if stores:
+            with transaction.atomic():
+                self.books[process].store()
+            self.fresh = {process}
+        self.books[process].give_back(SOURCE, size)
+        with transaction.atomic():
+            self.books[process].store()
+        self.fresh = {process} if stores else self.fresh
+
     @rule(process=processes, size=sizes)
     def send_to_a_process_that_is_killed(self, process: int, size: int) -> None:
         """Of what is not committed nothing counts."""

@@ -21,18 +21,27 @@ _HOUR = 3_600.0
 _MEGABYTE = 1_000_000
 _ADD = (
     "INSERT INTO toolcards_sourceusage AS ours (source, level, at) VALUES (%s, %s, %s) ON CONFLICT (source) DO UPDATE"
-    " SET level = {most}(0, ours.level - %s * {most}(0, EXCLUDED.at - ours.at)) + EXCLUDED.level,"
+    " SET level = {most}(0, {most}(0, ours.level - %s * {most}(0, EXCLUDED.at - ours.at)) + EXCLUDED.level),"
     " at = {most}(ours.at, EXCLUDED.at) RETURNING level, at"
 )
 
 
 @dataclass(slots=True)
 class _Usage:
-    """The bytes of a source as of a steady time; `level` without those that are not stored yet."""
+    """The bytes of a source as of a steady time; `level` without those that are not stored yet.
+
+    `unstored` was counted and `returned` given back since the last commit.
+    """
 
     level: float = 0.0
     at: float = 0.0
     unstored: float = 0.0
+    returned: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Return the level with what is not stored yet."""
+        return max(0.0, self.level + self.unstored - self.returned)
 
     def drain(self, now: float, rate: float) -> None:
         """Drain what is stored, then the rest.
@@ -43,6 +52,7 @@ class _Usage:
         remaining = max(0.0, outflow - self.level)
         self.level, self.at = max(0.0, self.level - outflow), max(now, self.at)
         self.unstored = max(0.0, self.unstored - remaining)
+        self.returned = min(self.returned, self.level + self.unstored)
 
 
 @dataclass(slots=True)
@@ -52,10 +62,11 @@ class UsageBook:
     _usages: dict[int, _Usage] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def count(self, source: int, size: int) -> int:
+    def count(self, source: int, size: int, *, rest: int = 0) -> int:
         """Count bytes of a source; return the seconds to wait, or 0.
 
-        A message that is larger than the whole quota is only taken after an hour without others.
+        A message that is larger than the whole quota is only taken after an hour without others. `rest` are bytes that
+        follow: after the wait there is room for them too.
         """
         quota = _get_quota()
         if not quota or not size:
@@ -64,11 +75,17 @@ class UsageBook:
             usage = self._usages.setdefault(source, _Usage())
             rate = quota / _HOUR
             usage.drain(clock.steady(), rate)
-            excess = usage.level + usage.unstored + min(size, quota) - quota
-            if excess > 0:
-                return math.ceil(excess / rate)
+            if usage.total + min(size, quota) > quota:
+                return math.ceil((usage.total + min(size + rest, quota) - quota) / rate)
             usage.unstored += size
         return 0
+
+    def give_back(self, source: int, size: int) -> None:
+        """Take back the count of bytes of which nothing is stored after all."""
+        with self._lock:
+            if usage := self._usages.get(source):
+                usage.drain(clock.steady(), _get_quota() / _HOUR)
+                usage.returned = min(usage.returned + size, usage.level + usage.unstored)
 
     def learn(self, source: int, level: float, moment: float) -> None:
         """Learn the stored level, which other processes may have raised."""
@@ -87,14 +104,18 @@ class UsageBook:
     def store(self) -> None:
         """Add the bytes not yet stored, as a part of the transaction."""
         with self._lock:
-            sizes = {source: usage.unstored for source, usage in sorted(self._usages.items()) if usage.unstored}
+            sizes = {
+                source: (usage.unstored, usage.returned)
+                for source, usage in sorted(self._usages.items())
+                if usage.unstored or usage.returned
+            }
         if not sizes:
             return
         statement = _ADD.format(most="GREATEST" if connection.vendor == "postgresql" else "MAX")
         stored_levels: dict[int, tuple[float, float]] = {}
         with connection.cursor() as cursor:
-            for source, size in sizes.items():  # in one order: two processes must not wait for each other
-                cursor.execute(statement, [source, size, clock.steady(), _get_quota() / _HOUR])
+            for source, (more, less) in sizes.items():  # in one order: two processes must not wait for each other
+                cursor.execute(statement, [source, more - less, clock.steady(), _get_quota() / _HOUR])
                 stored_levels[source] = cursor.fetchone()
 
         def settle() -> None:
@@ -102,7 +123,9 @@ class UsageBook:
                 for source, (level, moment) in stored_levels.items():
                     usage = self._usages.setdefault(source, _Usage())
                     usage.level, usage.at = level, moment
-                    usage.unstored = max(0.0, usage.unstored - sizes[source])
+                    more, less = sizes[source]
+                    usage.unstored = max(0.0, usage.unstored - more)
+                    usage.returned = max(0.0, usage.returned - less)
 
         transaction.on_commit(settle)
 

@@ -247,7 +247,7 @@ class Receipt(models.Model):
     A body is read under a lease: `holder` is the token of the request that reads it, empty for none. `frames` is the
     number of complete frames applied so far; `facts_left` is the number of facts of the next frame still to apply, None
     if it has not started. `digest` covers all of these frames, and with an answer the end of the body as well.
-    `request` is the digest of the request's query.
+    `request` is the digest of the request's query. `charged` bytes of the body count for the source's quota.
     """
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+")
@@ -259,6 +259,7 @@ class Receipt(models.Model):
     frames = models.BigIntegerField(default=0)
     facts_left = models.IntegerField(null=True, blank=True)
     digest = models.CharField(max_length=64, default="", blank=True)
+    charged = models.BigIntegerField(default=0)
     holder = models.CharField(max_length=32, default="", blank=True)
     held_until = models.FloatField(default=0)
 

@@ -13,19 +13,24 @@ from urllib.parse import urlencode
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.db.transaction import atomic
 from django.utils import timezone
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
+from hypothesis import settings as effort
 from hypothesis import strategies as st
 
 from tests.support.server import PATIENCE
 from toolcards import gate, hooks
+from toolcards.clocks import Clock
 from toolcards.core.calls import facts as f
+from toolcards.gate import source_usage
 from toolcards.gate.agents import ingest
 from toolcards.gate.agents.idempotency import HeldKey, KeyTakenOver
 from toolcards.gate.writer import group_commit, transaction
 from toolcards.gate.writer.cache import run_cache
 from toolcards.gate.writer.command import Command
-from toolcards.models import AgentKey, Event, Receipt, ReceiptPart, Run
+from toolcards.models import AgentKey, Event, Receipt, ReceiptPart, Run, Source, SourceUsage
 from toolcards.notifications import subscriptions
 from toolcards.transports.agents import ingest_bodies
 from toolcards.transports.background import connections
@@ -46,12 +51,13 @@ FINISHED = {"type": "run.finished", "outcome": "success"}
 class Body:
     """One POST of a body to the real application, piece by piece."""
 
-    def __init__(self, secret: str, key: str = "", **query: str) -> None:
+    def __init__(self, secret: str, key: str = "", *, length: int = 0, **query: str) -> None:
         from dashboard.asgi import application
 
         query = {"protocol": "native", "run": "r", "agent": "bot"} | query
         headers = {"host": "127.0.0.1", "authorization": f"Bearer {secret}", "content-type": NDJSON}
-        headers |= {"transfer-encoding": "chunked"} | ({"idempotency-key": key} if key else {})
+        headers |= {"content-length": str(length)} if length else {"transfer-encoding": "chunked"}
+        headers |= {"idempotency-key": key} if key else {}
         scope = {
             "type": "http", "http_version": "1.1", "method": "POST", "path": INGEST, "raw_path": INGEST.encode(),
             "query_string": urlencode(query).encode(), "root_path": "", "scheme": "http", "client": ("127.0.0.1", 1),
@@ -78,6 +84,11 @@ class Body:
         """Wait until what was said is read and written."""
         await self.read()
         assert await asyncio.to_thread(gate.drain, PATIENCE)
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether it is answered."""
+        return bool(self._messages)
 
     @property
     def is_over(self) -> bool:
@@ -177,10 +188,10 @@ def _set_up_policy(policy: Any, an_approver: Any) -> Iterator[None]:
     subscriptions.clear_cache()
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@effort(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     frames=st.lists(FRAMES, min_size=1, max_size=25).filter(  # without a usable frame, there is no run
-        lambda frames: any(isinstance(frame, dict) for frame in frames)
+        lambda frames: any(isinstance(frame, dict) and frame != FINISHED for frame in frames)
     ),
     breaks=st.lists(BREAKS, max_size=4),
     gating=st.booleans(), plugged=st.booleans(), has_name=st.booleans(), share=st.sampled_from([0, 1, 2]),
@@ -285,6 +296,63 @@ async def play(
         assert (late, decision) == answer or (late, decision["error"]["code"]) == (409, "in_progress")
     assert await post(secret, body, name, **run, **query) == answer or answer[0] != 200
     return whole, answer
+
+
+# ------------------------------------------------------------ the quota of its source
+
+
+@effort(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    sizes=st.lists(st.integers(1, 300), min_size=1, max_size=12),
+    breaks=st.lists(st.tuples(st.floats(0, 0.99), st.integers(1, 4)), max_size=4),
+    used=st.integers(1, 1_000_000),
+)
+def test_a_body_that_is_cut_counts_once_and_fits_after_the_announced_wait(
+    secret: str, source: Source, sizes: list[int], breaks: list[Any], used: int
+) -> None:
+    now, name, book = 1_000_000.0, f"k{next(_runs)}", source_usage.usage_book
+    body = lines(*(FRAME | {"text": "x" * 1_000 * size} for size in sizes))
+
+    def store() -> float:
+        with atomic():
+            book.store()
+        return float(SourceUsage.objects.get().level)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source_usage, "clock", Clock(lambda: now, lambda: now))
+        patch.setattr(settings, "TOOLCARDS", settings.TOOLCARDS.model_copy(update={"source_quota": 1}))
+        SourceUsage.objects.all().delete()
+        book.clear()
+        assert not book.count(source.pk, used)
+        status, added_size, waits, level = 0, 0.0, 0, store()
+        while status != 200:
+            part, pieces = breaks.pop() if breaks else (1.0, 3)
+            status, answer, wait = asyncio.run(send_part(secret, name, body, part, pieces))
+            added_size, level = added_size + store() - level, store()
+            if status == 429:
+                stored_count = Event.objects.of_type("text-delta").filter(run__name=name).count()
+                assert answer["error"].get("detail", {}).get("accepted", 0) == stored_count
+                now, waits = now + wait, waits + (part == 1.0)
+                level = max(0.0, level - wait * 1_000_000 / 3_600)
+        assert added_size == pytest.approx(len(body), abs=10) and answer["accepted"] == len(sizes)
+        assert waits <= 1 + len(body) // 1_000_000
+    book.clear()
+
+
+async def send_part(secret: str, key: str, body: bytes, part: float, pieces: int) -> tuple[int, Any, int]:
+    """Send a part of a body in so many pieces and hang up, or all of it; return status, answer and Retry-After."""
+    request = Body(secret, key, length=len(body), run=key)
+    end = round(part * len(body))
+    step = end // pieces + 1
+    for start in range(0, end, step):
+        request.say(body[start : min(end, start + step)], more=start + step < len(body))
+    if part < 1:
+        await request.read()
+        await asyncio.wait_for(request.hang_up(), PATIENCE)
+        if not request.has_answer:
+            return 0, None, 0
+    status, answer = await request.answer()
+    return status, answer, int(request.headers.get("retry-after", 0))
 
 
 # ------------------------------------------------------------ what does not continue a body

@@ -119,6 +119,15 @@ def test_a_source_beyond_its_quota_stores_nothing_by_new_sockets_and_what_was_ta
         assert stored_count == acked_count == 22
 
 
+def test_a_socket_counts_what_it_sent_when_it_has_ended(tmp_path: Path) -> None:
+    with Server(tmp_path, source_quota=1) as running:
+        for number in range(300):
+            with running.socket(protocol="native", run=f"r{number % 3}", mode="observe") as agent:
+                agent.send('{"type": "text.delta", "text": "x"}')
+                assert json.loads(agent.recv(PATIENCE))["type"] == "ack"
+        assert running.request("POST", f"{INGEST}r", make_calls(9))[0] == 200
+
+
 @pytest.mark.postgres
 @pytest.mark.redis
 def test_two_servers_count_together(tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ class HeldKey:
         self.frames, self.facts_left, self.digest = row.frames, row.facts_left, row.digest
         self.parts = parts
         self.marks: deque[str] = deque()  # the digest after each frame that was read but not counted
+        self.charged_size = self.recorded_size = row.charged  # bytes of the body; recorded with what is committed
         self._digest = BodyDigest()
 
     @property

@@ -33,6 +33,7 @@ class KeyedStream(Stream):
         self._partial_facts = key.facts_left  # facts left of the next frame, if an earlier request applied a part
         # The receipt's state:
         self._frames, self._facts_left, self._digest = key.frames, key.facts_left, key.digest
+        self._charged_size = key.charged_size  # bytes of the body, as of this commit
         self._has_undecided = not key.untouched  # calls of an earlier request may still wait for their decision
         for part in key.parts:
             self.touched_calls.update(part.get("touched", ()))
@@ -93,9 +94,11 @@ class KeyedStream(Stream):
         super()._record_batch(tx, memory)
         if self._batch or self._decisions:
             frames, facts_left, digest = self._get_progress()
+            self._charged_size = self._key.charged_size  # read once: the event loop charges more meanwhile
             self._key.count(
-                tx, self._build_part(), frames=frames, facts_left=facts_left, digest=digest, run=self.run_name
-            )
+                tx, self._build_part(), frames=frames, facts_left=facts_left, digest=digest, run=self.run_name,
+                charged=self._charged_size,
+            )  # fmt: skip
 
     def _get_progress(self) -> tuple[int, int | None, str]:
         """Return the receipt's state after this commit: complete frames, facts left of the next one, and the digest."""
@@ -125,4 +128,5 @@ class KeyedStream(Stream):
             for _ in range(frames - self._frames):
                 self._key.marks.popleft()
             self._frames, self._has_undecided = frames, False
+            self._key.recorded_size = self._charged_size
         super().finish(error)

@@ -117,6 +117,7 @@ class AgentSocket(AsyncConsumer):
 
     async def _leave(self) -> None:
         self._has_left = True  # a later commit, such as that of the lease, takes no answers
+        quotas.give_back(self._connection.caller.agent.pk, self._allowance)
         for task in self._tasks:
             task.cancel()
         self._connection.close()
@@ -157,8 +158,11 @@ class AgentSocket(AsyncConsumer):
         """Count a text before it is taken, some kilobytes in advance; raises QuotaExceeded."""
         size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         if size > self._allowance:
-            charge = max(size - self._allowance, ADVANCE)
-            quotas.charge(self._intake.caller.agent.pk, charge)
+            missing, source = size - self._allowance, self._intake.caller.agent.pk
+            try:
+                quotas.charge(source, charge := max(missing, ADVANCE))
+            except quotas.QuotaExceeded:
+                quotas.charge(source, charge := missing)
             self._allowance += charge
         self._allowance -= size
 

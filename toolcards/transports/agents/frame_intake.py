@@ -199,13 +199,15 @@ class Intake:
         """Return the number in the sender's stream, if it has named one."""
         return (self._numbering, number) if self._numbering and type(number) is int and number else number
 
-    async def charge(self, size: int) -> None:
-        """Count a piece of the body for its quota.
+    covered_size = 0  # bytes that follow and were counted by an earlier request
+
+    async def charge(self, size: int, rest: int = 0) -> None:
+        """Count a piece of the body for its quota; `rest` bytes follow.
 
         Raises QuotaExceeded once the pieces before it are committed; its details say how many frames are stored.
         """
         try:
-            quotas.charge(self.caller.agent.pk, size)
+            quotas.charge(self.caller.agent.pk, size, rest=rest)
         except quotas.QuotaExceeded as problem:
             if self.stream is not None:
                 await self.stream.wait_until_committed()

@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -16,6 +16,7 @@ from toolcards import gate
 from toolcards.adapters import BadFrame
 from toolcards.adapters.sse import EventSplitter, LineSplitter
 from toolcards.transports.agents.frame_intake import Intake, iterate_frames
+from toolcards.transports.api import quotas
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.auth import Caller
 
@@ -98,9 +99,25 @@ class KeyedIntake(Intake):
     """The frames of a keyed body. Frames of an earlier request are counted, but not written again."""
 
     def __init__(self, key: gate.HeldKey, caller: Caller, adapter: Any, *, run: str, **options: Any) -> None:
-        self._key = key
+        self._key, self._read_size = key, 0
         super().__init__(caller, adapter, run=run or key.run, **options)
         self.earlier_start = key.created_at
+
+    @property
+    def covered_size(self) -> int:
+        """Return how many of the following bytes an earlier request counted."""
+        return max(0, self._key.charged_size - self._read_size)
+
+    async def charge(self, size: int, rest: int = 0) -> None:
+        """Count a piece of the body for its quota, unless an earlier request has."""
+        if not self.covered_size:
+            await super().charge(size, rest)
+            self._key.charged_size += size
+        self._read_size += size
+
+    def give_back(self) -> None:
+        """Take back the count of bytes of which no frame is stored: the next request counts them."""
+        quotas.give_back(self.caller.agent.pk, self._key.charged_size - self._key.recorded_size)
 
     def take(self, text: str) -> BadFrame | None:
         """Push one frame; return its error, if any."""
@@ -139,7 +156,7 @@ async def process_once(
     if isinstance(reservation, gate.StoredAnswer):
         await _check_same_body(reservation, frames)
         return json.loads(reservation.text), {"Idempotency-Replayed": "true"}
-    intakes: list[Intake] = []
+    intakes: list[KeyedIntake] = []
 
     def make(*args: Any, **options: Any) -> Intake:
         intakes.append(KeyedIntake(reservation, *args, **options))
@@ -153,6 +170,8 @@ async def process_once(
     except BaseException as error:
         if isinstance(error, Exception):
             await _wait_for_commits(intakes)
+            for intake in intakes:
+                intake.give_back()
         await asyncio.shield(_release(reservation, intakes))
         raise
     finally:
@@ -192,7 +211,7 @@ async def _renew(key: gate.HeldKey) -> None:
             log.debug("the key is not renewed: %s", error)
 
 
-async def _wait_for_commits(intakes: list[Intake]) -> None:
+async def _wait_for_commits(intakes: Sequence[Intake]) -> None:
     """Wait until the frames read so far are committed: they are not written under a released key."""
     for intake in intakes:
         if intake.stream is not None:
@@ -201,7 +220,7 @@ async def _wait_for_commits(intakes: list[Intake]) -> None:
                     await intake.stream.wait_until_committed()
 
 
-async def _release(key: gate.HeldKey, intakes: list[Intake]) -> None:
+async def _release(key: gate.HeldKey, intakes: Sequence[Intake]) -> None:
     """Release the key; if no frame was applied, let another body use the key."""
     has_frames = any(intake.accepted_count or intake.skipped_count for intake in intakes)
     with contextlib.suppress(Exception):  # the database is unavailable: the lease ends by itself
