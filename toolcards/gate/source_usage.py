@@ -30,18 +30,18 @@ _ADD = (
 class _Usage:
     """The bytes of a source as of a steady time; `level` without those that are not stored yet.
 
-    `unstored` was counted and `returned` given back since the last commit.
+    `unstored` was counted and `refund` given back since the last commit.
     """
 
     level: float = 0.0
     at: float = 0.0
     unstored: float = 0.0
-    returned: float = 0.0
+    refund: float = 0.0
 
     @property
     def total(self) -> float:
         """Return the level with what is not stored yet."""
-        return max(0.0, self.level + self.unstored - self.returned)
+        return max(0.0, self.level + self.unstored - self.refund)
 
     def drain(self, now: float, rate: float) -> None:
         """Drain what is stored, then the rest.
@@ -52,7 +52,7 @@ class _Usage:
         remaining = max(0.0, outflow - self.level)
         self.level, self.at = max(0.0, self.level - outflow), max(now, self.at)
         self.unstored = max(0.0, self.unstored - remaining)
-        self.returned = min(self.returned, self.level + self.unstored)
+        self.refund = min(self.refund, self.level + self.unstored)
 
 
 @dataclass(slots=True)
@@ -62,11 +62,11 @@ class UsageBook:
     _usages: dict[int, _Usage] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def count(self, source: int, size: int, *, rest: int = 0) -> int:
+    def count(self, source: int, size: int, *, follow_up: int = 0) -> int:
         """Count bytes of a source; return the seconds to wait, or 0.
 
-        A message that is larger than the whole quota is only taken after an hour without others. `rest` are bytes that
-        follow: after the wait there is room for them too.
+        A message that is larger than the whole quota is only taken after an hour without others. `follow_up` bytes
+        come next: after the wait there is room for them too.
         """
         quota = _get_quota()
         if not quota or not size:
@@ -76,16 +76,16 @@ class UsageBook:
             rate = quota / _HOUR
             usage.drain(clock.steady(), rate)
             if usage.total + min(size, quota) > quota:
-                return math.ceil((usage.total + min(size + rest, quota) - quota) / rate)
+                return math.ceil((usage.total + min(size + follow_up, quota) - quota) / rate)
             usage.unstored += size
         return 0
 
     def give_back(self, source: int, size: int) -> None:
-        """Take back the count of bytes of which nothing is stored after all."""
+        """Uncount bytes of which nothing is stored after all."""
         with self._lock:
             if usage := self._usages.get(source):
                 usage.drain(clock.steady(), _get_quota() / _HOUR)
-                usage.returned = min(usage.returned + size, usage.level + usage.unstored)
+                usage.refund = min(usage.refund + size, usage.level + usage.unstored)
 
     def learn(self, source: int, level: float, moment: float) -> None:
         """Learn the stored level, which other processes may have raised."""
@@ -105,9 +105,9 @@ class UsageBook:
         """Add the bytes not yet stored, as a part of the transaction."""
         with self._lock:
             sizes = {
-                source: (usage.unstored, usage.returned)
+                source: (usage.unstored, usage.refund)
                 for source, usage in sorted(self._usages.items())
-                if usage.unstored or usage.returned
+                if usage.unstored or usage.refund
             }
         if not sizes:
             return
@@ -125,7 +125,7 @@ class UsageBook:
                     usage.level, usage.at = level, moment
                     more, less = sizes[source]
                     usage.unstored = max(0.0, usage.unstored - more)
-                    usage.returned = max(0.0, usage.returned - less)
+                    usage.refund = max(0.0, usage.refund - less)
 
         transaction.on_commit(settle)
 

@@ -305,10 +305,10 @@ async def play(
 @given(
     sizes=st.lists(st.integers(1, 300), min_size=1, max_size=12),
     breaks=st.lists(st.tuples(st.floats(0, 0.99), st.integers(1, 4)), max_size=4),
-    used=st.integers(1, 1_000_000),
+    first_size=st.integers(1, 1_000_000),
 )
 def test_a_body_that_is_cut_counts_once_and_fits_after_the_announced_wait(
-    secret: str, source: Source, sizes: list[int], breaks: list[Any], used: int
+    secret: str, source: Source, sizes: list[int], breaks: list[Any], first_size: int
 ) -> None:
     now, name, book = 1_000_000.0, f"k{next(_runs)}", source_usage.usage_book
     body = lines(*(FRAME | {"text": "x" * 1_000 * size} for size in sizes))
@@ -323,7 +323,7 @@ def test_a_body_that_is_cut_counts_once_and_fits_after_the_announced_wait(
         patch.setattr(settings, "TOOLCARDS", settings.TOOLCARDS.model_copy(update={"source_quota": 1}))
         SourceUsage.objects.all().delete()
         book.clear()
-        assert not book.count(source.pk, used)
+        assert not book.count(source.pk, first_size)
         status, added_size, waits, level = 0, 0.0, 0, store()
         while status != 200:
             part, pieces = breaks.pop() if breaks else (1.0, 3)

@@ -158,11 +158,11 @@ class AgentSocket(AsyncConsumer):
         """Count a text before it is taken, some kilobytes in advance; raises QuotaExceeded."""
         size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         if size > self._allowance:
-            missing, source = size - self._allowance, self._intake.caller.agent.pk
+            shortfall, source = size - self._allowance, self._intake.caller.agent.pk
             try:
-                quotas.charge(source, charge := max(missing, ADVANCE))
+                quotas.charge(source, charge := max(shortfall, ADVANCE))
             except quotas.QuotaExceeded:
-                quotas.charge(source, charge := missing)
+                quotas.charge(source, charge := shortfall)
             self._allowance += charge
         self._allowance -= size
 

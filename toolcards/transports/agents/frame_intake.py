@@ -199,15 +199,18 @@ class Intake:
         """Return the number in the sender's stream, if it has named one."""
         return (self._numbering, number) if self._numbering and type(number) is int and number else number
 
-    covered_size = 0  # bytes that follow and were counted by an earlier request
+    @property
+    def covered_size(self) -> int:
+        """Return how many of the following bytes an earlier request counted."""
+        return 0
 
-    async def charge(self, size: int, rest: int = 0) -> None:
-        """Count a piece of the body for its quota; `rest` bytes follow.
+    async def charge(self, size: int, follow_up: int = 0) -> None:
+        """Count a piece of the body for its quota; `follow_up` bytes follow.
 
         Raises QuotaExceeded once the pieces before it are committed; its details say how many frames are stored.
         """
         try:
-            quotas.charge(self.caller.agent.pk, size, rest=rest)
+            quotas.charge(self.caller.agent.pk, size, follow_up=follow_up)
         except quotas.QuotaExceeded as problem:
             if self.stream is not None:
                 await self.stream.wait_until_committed()

@@ -91,7 +91,7 @@ class IngestRequest:
     def __init__(self, scope: Any, receive: Any) -> None:
         self.is_unread = True  # the end of the body was not read yet
         self._scope, self._receive = scope, receive
-        self._rest = asgi_messages.get_announced_length(scope)  # bytes that are announced and not read yet
+        self._unread_size = asgi_messages.get_announced_length(scope)  # bytes that are announced and not read yet
         self._reading: asyncio.Timeout | None = None
         self._decisions: list[dict[str, Any]] = []
         self._approvals: list[dict[str, str]] = []  # opened by this body, with `answers=poll`
@@ -204,9 +204,8 @@ class IngestRequest:
     async def _read_pieces(self, intake: Intake, splitter: Any, piece: bytes | None) -> None:
         while piece is not None or self.is_unread:
             data = await self._receive_piece() if piece is None else piece
-            covered = intake.covered_size
-            for part in (data[:covered], data[covered:]):
-                await intake.charge(len(part), max(0, self._rest))
+            for part in (data[: intake.covered_size], data[intake.covered_size :]):
+                await intake.charge(len(part), max(0, self._unread_size))
                 await _take_frames(intake, splitter.feed(part))
             piece = None
             if intake.stream is not None and intake.stream.error is not None:
@@ -237,7 +236,7 @@ class IngestRequest:
             raise SenderDisconnected
         self.is_unread = message.get("more_body", False)
         piece: bytes = message.get("body", b"")
-        self._rest -= len(piece)
+        self._unread_size -= len(piece)
         return piece
 
     def _refuse_unreadable(self, intake: Intake) -> None:

@@ -108,15 +108,15 @@ class KeyedIntake(Intake):
         """Return how many of the following bytes an earlier request counted."""
         return max(0, self._key.charged_size - self._read_size)
 
-    async def charge(self, size: int, rest: int = 0) -> None:
-        """Count a piece of the body for its quota, unless an earlier request has."""
+    async def charge(self, size: int, follow_up: int = 0) -> None:
+        """Count a piece of the body, unless an earlier request did."""
         if not self.covered_size:
-            await super().charge(size, rest)
+            await super().charge(size, follow_up)
             self._key.charged_size += size
         self._read_size += size
 
     def give_back(self) -> None:
-        """Take back the count of bytes of which no frame is stored: the next request counts them."""
+        """Uncount bytes without a stored frame: the next request counts them."""
         quotas.give_back(self.caller.agent.pk, self._key.charged_size - self._key.recorded_size)
 
     def take(self, text: str) -> BadFrame | None:

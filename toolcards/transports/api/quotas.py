@@ -20,16 +20,16 @@ class QuotaExceeded(Problem):
     """A source has sent as much as it may: status 429, socket code 4429."""
 
 
-def charge(source: int, size: int, *, rest: int = 0) -> None:
-    """Count bytes of a source, which `rest` follow; raises QuotaExceeded."""
-    if seconds := usage_book.count(source, size, rest=rest):
+def charge(source: int, size: int, *, follow_up: int = 0) -> None:
+    """Count bytes of a source, which `follow_up` more follow; raises QuotaExceeded."""
+    if seconds := usage_book.count(source, size, follow_up=follow_up):
         limit = f"{settings.TOOLCARDS.source_quota:g} MB an hour (TOOLCARDS_SOURCE_QUOTA)"
         message = f"This source has sent as much as it may: {limit}. Try again in {seconds} s."
         raise QuotaExceeded(429, "quota_exceeded", message, close=CLOSE_QUOTA, headers={"Retry-After": str(seconds)})
 
 
 def give_back(source: int, size: int) -> None:
-    """Take back the count of bytes of which nothing is stored."""
+    """Uncount bytes of which nothing is stored."""
     if settings.TOOLCARDS.source_quota and size:
         usage_book.give_back(source, size)
 
