@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from toolcards.client.common.canonical_json import MAX_NODES
 from toolcards.core.policy.request import PolicyRequest
-from toolcards.core.policy.shell.catalogs import explain_other_arguments, find_tool
+from toolcards.core.policy.shell.catalogs import explain_other_arguments, find_tool, list_command_paths
 from toolcards.core.policy.shell.script import Script, read_command
 
 # About fifty conditions on every value of the largest input; most calls take fewer than 200.
@@ -92,12 +92,25 @@ class EvaluationContext:
     def scripts(self, path: Path) -> tuple[Script | None, ...] | None:
         """Return the shell commands at the path, None if unknown.
 
-        For other values the result contains None.
+        The path () is where the tool takes its command; if it could take several, they are one script. For other
+        values the result contains None.
         """
         if path not in self._scripts:
-            values = self.values(path)
-            self._scripts[path] = None if values is None else tuple([self._script(value) for value in values])
+            values = self.values(path) if path else self._find_commands()
+            scripts = None if values is None else tuple([self._script(value) for value in values])
+            self._scripts[path] = _join_scripts(scripts) if not path and scripts else scripts
         return self._scripts[path]
+
+    def _find_commands(self) -> tuple[Any, ...] | None:
+        """Return the values where this tool takes its command, or where tools do if the catalog does not know it."""
+        if not self.request.has_input:
+            return None
+        return tuple([value for path in list_command_paths(self.request.tool) for value in self.values(path) or ()])
+
+    def command(self, path: Path) -> Any:
+        """Return the command at the path, or a list of commands."""
+        values = (self.values(path) if path else self._find_commands()) or ()
+        return values[0] if len(values) == 1 else list(values)
 
     def script(self, path: Path) -> Script | None:
         """Return the shell command at the path, or None."""
@@ -112,7 +125,15 @@ class EvaluationContext:
         """Return why other arguments may change the command, or ""."""
         if not names_tool and not find_tool(self.request.tool).is_known:
             return "the catalog does not know this tool, so a rule must name it"
+        if not path:
+            paths = list_command_paths(self.request.tool)
+            path = next((each for each in paths if self.values(each)), path)
         return explain_other_arguments(self.request.tool, self.request.input, path, covered_keys)
+
+
+def _join_scripts(scripts: tuple[Script | None, ...]) -> tuple[Script | None, ...]:
+    segments = [segment for script in scripts if script is not None for segment in script.segments]
+    return (None,) if None in scripts else scripts if len(scripts) == 1 else (Script(tuple(segments)),)
 
 
 def count_characters(value: Any) -> int:

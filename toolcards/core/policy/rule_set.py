@@ -109,7 +109,7 @@ class _CommandIndex:
 
         The wide reading includes the narrow one.
         """
-        if context.values(path) == ():
+        if context.scripts(path) == ():
             return []
         script = context.script(path)
         if script is None or script.hidden:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tests.support.rules import find_effect, policy, rule
 from tests.support.tables import loop_over
-from toolcards.core.policy.decision import Effect
+from toolcards.core.policy.decision import Effect, PolicyRequest, decide
+from toolcards.core.policy.language.document import parse
 
 MATCHES = [
     ({"tool": "git_*"}, {"tool": "git_push"}, 1), ({"tool": "git_*"}, {"tool": "Git_push"}, 1),
@@ -41,3 +46,52 @@ def test_an_allow_looks_at_the_agent_itself():
     rules = policy(rule("allow", {"agent": "boss"}), default="ask")
     assert find_effect(rules, agent_path=("boss",)).effect is Effect.ALLOW
     assert find_effect(rules, agent_path=("boss", "child")).effect is Effect.ASK
+
+
+WHEREVER = {"path": "", "op": "cmd", "value": ["rm"]}
+COMMAND_CALLS: list[tuple[str, Any, str]] = [
+    ("Bash", {"command": "rm x"}, "deny"),
+    ("exec_command", {"cmd": "rm x"}, "deny"),
+    ("run_command", {"CommandLine": "rm x"}, "deny"),
+    ("local_shell", {"action": {"command": ["rm", "x"]}}, "deny"),
+    ("shell_call", {"action": {"commands": ["ls", "rm x"]}}, "deny"),
+    ("a_tool_of_ours", {"cmd": "rm x"}, "deny"),
+    ("local_shell", {"command": ["ls"], "action": {"command": ["rm", "x"]}}, "deny"),
+    ("Bash", {"command": "ls"}, "allow"),
+    ("Read", {"file_path": "rm"}, "allow"),
+    ("click", {"action": "rm x"}, "allow"),
+]
+
+
+@pytest.mark.parametrize(("tool", "args", "effect"), COMMAND_CALLS)
+def test_one_rule_finds_the_command_wherever_a_tool_takes_it(tool: str, args: Any, effect: str) -> None:
+    compiled = parse({"v": 1, "default": "allow", "rules": [{"effect": "deny", "match": {"args": [WHEREVER]}}]})
+    assert decide(compiled, PolicyRequest.for_tool(tool, input=args)).effect == effect
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "effect"),
+    [
+        ("Bash", {"command": "ls"}, "allow"),
+        ("exec_command", {"cmd": "ls"}, "allow"),
+        ("Bash", {"command": "ls", "cmd": "rm x"}, "ask"),
+        ("local_shell", {"command": ["ls"], "action": {"command": ["rm", "x"]}}, "ask"),
+        ("Bash", {"command": 5}, "ask"),
+        ("Bash", {}, "ask"),
+        ("a_tool_of_ours", {"command": "ls"}, "ask"),
+        ("python", {"command": "ls"}, "ask"),
+    ],
+)
+def test_to_allow_the_tool_must_certainly_take_its_command_there(tool: str, args: Any, effect: str) -> None:
+    rule = {"effect": "allow", "match": {"args": [{"path": "", "op": "effect", "value": "none"}]}}
+    compiled = parse({"v": 1, "default": "ask", "rules": [rule]})
+    assert decide(compiled, PolicyRequest.for_tool(tool, input=args)).effect == effect
+
+
+def test_an_exception_for_harmless_commands_covers_only_calls_all_of_whose_commands_are_harmless() -> None:
+    read_only = {"args": [{"path": "", "op": "effect", "value": "none"}]}
+    rule = {"effect": "ask", "match": {"kind": ["execute"]}, "unless": [read_only]}
+    compiled = parse({"v": 1, "default": "allow", "rules": [rule]})
+    calls = [{"command": ["ls"]}, {"command": ["ls"], "action": {"command": ["rm", "x"]}}]
+    effects = [decide(compiled, PolicyRequest.for_tool("local_shell", input=args)).effect.value for args in calls]
+    assert effects == ["allow", "ask"]

@@ -218,7 +218,7 @@ def _check_by_segment(exception: Clause, focus: tuple[str, ...] | None) -> Claus
         tuple(
             replace(condition, by_segment=True)
             if isinstance(condition, ArgumentCondition)
-            and condition.path == focus
+            and condition.path == focus != ()
             and condition.matcher.name in _OF_SEGMENT
             else condition
             for condition in exception.conditions

@@ -82,6 +82,8 @@ def _describe_argument(argument: ArgumentDoc, subject: str) -> str:
 def _split_argument(argument: ArgumentDoc, subject: str) -> tuple[str, str]:
     """Return the argument's name and what is asked of it."""
     where = subject + "".join(f".{step}" for step in argument.path.split("/")[1:])
+    if not argument.path and MATCHERS[argument.op].command:
+        where = "the command"
     if argument.op == "effect":
         return where, _describe_effects(argument.value)
     label = MATCHERS[argument.op].label

@@ -91,7 +91,10 @@ class ArgumentDoc(_Strict):
     """A condition on values of the input."""
 
     path: Path
-    """JSON Pointer of the value, such as `/command`; `*` matches every member (`/files/*`)."""
+    """JSON Pointer of the value, such as `/command`; `*` matches every member (`/files/*`).
+
+    "" is the whole input, or for `cmd` and `effect` the command wherever the tool takes it.
+    """
     op: Annotated[str, AfterValidator(_check_operator)]
     """The operator; see [operators](#operators)."""
     value: Any = None

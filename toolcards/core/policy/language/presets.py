@@ -7,19 +7,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-# The arguments in which known tools take their commands; `shell/programs.toml` lists which commands are read-only.
-COMMANDS = ("/command", "/cmd", "/commands", "/CommandLine", "/action/command", "/action/commands")
-READ_ONLY = [{"args": [{"path": path, "op": "effect", "value": "none"}]} for path in COMMANDS]
-ALLOW_READ_ONLY = [
-    {
-        "id": "allow-read-only" + path.replace("/", "-"),
-        "effect": "allow",
-        "match": {"kind": ["execute"]} | is_read_only,
-        "public_reason": "This command is read-only.",
-    }
-    for path, is_read_only in zip(COMMANDS, READ_ONLY, strict=True)
-]
-
+# The commands that `shell/programs.toml` lists as read-only, wherever a tool takes its command.
+READ_ONLY = {"args": [{"path": "", "op": "effect", "value": "none"}]}
 ASK_SECRETS = {
     "id": "ask-secrets",
     "effect": "ask",
@@ -82,7 +71,7 @@ PRESETS: dict[str, Preset] = {
                     "id": "ask-execute",
                     "effect": "ask",
                     "match": {"kind": ["execute"]},
-                    "unless": READ_ONLY,
+                    "unless": [READ_ONLY],
                     "public_reason": "This call may change something.",
                     "suggest": "Read-only shell commands such as ls, grep or git status don't need approval.",
                 },
@@ -93,7 +82,12 @@ PRESETS: dict[str, Preset] = {
                     "match": {"kind": ["read", "search", "think", "fetch"]},
                     "public_reason": "This tool is read-only.",
                 },
-                *ALLOW_READ_ONLY,
+                {
+                    "id": "allow-read-only-commands",
+                    "effect": "allow",
+                    "match": {"kind": ["execute"]} | READ_ONLY,
+                    "public_reason": "This command is read-only.",
+                },
             ],
         },
     ),

@@ -219,6 +219,8 @@ _WIDE_STEPS = 4  # the cost of matching a short command with the commands of a r
 class CommandCondition:
     """A condition on the shell command at a path: its first words or its effects; see `shell.rule_operands`.
 
+    The path () is where the tool takes its command.
+
     `covered_keys`: keys of the input that other conditions of the same clause read.
     `names_tool`: the rule names its tools.
     """
@@ -235,7 +237,7 @@ class CommandCondition:
     @property
     def name(self) -> str:
         """Return the path and the operator."""
-        return f"{format_pointer(self.path)} {self.matcher.name}"
+        return f"{format_pointer(self.path) or 'command'} {self.matcher.name}"
 
     def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
         """Return the answer for one segment or all commands."""
@@ -268,8 +270,7 @@ class CommandCondition:
 
     def actual(self, context: EvaluationContext) -> Any:
         """Return the command."""
-        values = context.values(self.path) or ()
-        return values[0] if len(values) == 1 else list(values)
+        return context.command(self.path)
 
 
 def format_pointer(path: tuple[str, ...]) -> str:

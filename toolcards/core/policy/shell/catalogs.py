@@ -161,6 +161,19 @@ def find_tool(name: str) -> CommandTool:
     return tools.get(name.strip().lower(), tools["*"])
 
 
+@cache
+def _list_usual_paths() -> tuple[tuple[str, ...], ...]:
+    return tuple(dict.fromkeys(path for tool in load_tools().values() for path in tool.paths))
+
+
+def list_command_paths(name: str) -> tuple[tuple[str, ...], ...]:
+    """Return where this tool takes its command.
+
+    Of a tool that the catalog does not know, these are the places where any tool does.
+    """
+    return find_tool(name).paths or _list_usual_paths()
+
+
 def explain_other_arguments(
     name: str, arguments: Any, path: tuple[str, ...], covered_keys: frozenset[str] = frozenset()
 ) -> str:
