@@ -142,6 +142,7 @@ TABLE = {
         ("http://localhost/", NETS, U), (167772161, NETS, U), ("fe80::1%eth0", NETS, U), ("10.0.0.0/8", NETS, U),
         ("１0.0.0.1", NETS, U), ("", NETS, U),
     ],
+    "inside_project": [("a", None, U), ("/etc/a", None, U), (5, None, U)],
     "cmd": [("rm x", "rm", T), ("ls", "rm", F), ("ls; sudo rm x", "rm", T)],
     "effect": [
         ("rm x", "deletes", T), ("rm x", "writes", T), ("ls", "writes", F), ("ls; sudo rm x", ["sends", "deletes"], T),
@@ -176,7 +177,7 @@ REFUSED_VALUES = [
     ("path_under", "~bob/x"), ("host_in", "gооd.com"),
     ("host_in", "a b"), ("host_in", "*.10.0.0.1"),
     ("host_in", ""), ("cidr", "10.0.0.1/8"), ("cidr", "x"), ("cmd", " "), ("cmd", []), ("cmd", None),
-    ("touches", "files"), ("touches", []), ("touches", None),
+    ("inside_project", "a"), ("touches", "files"), ("touches", []), ("touches", None),
     ("effect", "breaks"), ("effect", []), ("effect", None),
 ]  # fmt: skip
 

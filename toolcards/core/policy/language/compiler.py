@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from toolcards.core.policy import tool_names as names
+from toolcards.core.policy.changes.inside_condition import InsideCondition
 from toolcards.core.policy.language.description import describe_rule
 from toolcards.core.policy.matching.conditions import (
     ArgumentCondition,
@@ -188,6 +189,8 @@ def _compile_argument(doc: ArgumentDoc, wide: bool, pointer: str) -> Condition:
         raise InvalidOperand(f"{pointer}/value", "pattern" if doc.op == "re2" else "value", str(wrong)) from None
     path = parse_pointer(doc.path)
     every = not wide if doc.quant is None else doc.quant == "all"
+    if operator.name == "inside_project":
+        return InsideCondition(path, every)
     if operator.name == "touches":
         return TouchCondition(path, operand, every)
     if operator.command:

@@ -33,7 +33,7 @@ from toolcards.core.policy.places.paths import ParsedPath, is_inside, parse_dire
 from toolcards.core.policy.shell.command_prefix import parse_prefix
 from toolcards.core.policy.shell.rule_operands import CommandOperand, EffectOperand, parse_effect
 from toolcards.core.policy.shell.script import Likelihood, read_command
-from toolcards.core.policy.truth import FALSE, TRUE, UNDECIDED, UNKNOWN, Truth, to_truth
+from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN, Truth, to_truth
 
 # ---------------------------------------------------------------- the registry
 
@@ -142,19 +142,13 @@ def glob(value: str, operand: tuple[Callable[[str], bool], ...]) -> Truth:
 
     * matches any text; no other character is special.
     """
-    for matches in operand:
-        if matches(value):
-            return TRUE
-    return FALSE
+    return to_truth(any(matches(value) for matches in operand))
 
 
 @matcher("re2", label="matches (regex)", shape=operands.PATTERNS, reads=read_text, scans=True)
 def full_match(value: str, operand: tuple[Any, ...]) -> Truth:
     """The entire text matches this RE2 regular expression."""
-    for pattern in operand:
-        if pattern.fullmatch(value) is not None:
-            return TRUE
-    return FALSE
+    return to_truth(any(pattern.fullmatch(value) is not None for pattern in operand))
 
 
 @matcher("exists", label="exists", shape=operands.NOTHING)
@@ -267,6 +261,16 @@ def touches(value: Touched, operand: frozenset[str]) -> Truth:
     return match_touched(value, operand)
 
 
+@matcher("inside_project", label="is inside the project", shape=operands.NOTHING)
+def inside_project(value: Value, operand: None) -> Truth:
+    """The call changes only what is inside the project.
+
+    For everything that a call changes, leave the argument empty. Protected places such as .git do not count as inside.
+    Without a project the answer is unknown.
+    """
+    return UNKNOWN  # a value alone has no project: see changes.inside_condition
+
+
 @matcher("cmd", label="runs the command", shape=_COMMANDS, command=True)
 def cmd(value: Value, operand: CommandOperand) -> Truth:
     """The shell command begins with these words.
@@ -291,10 +295,4 @@ def effect(value: Value, operand: EffectOperand) -> Truth:
 
 
 def _combine_answers(answers: Iterable[bool | None]) -> Truth:
-    best = FALSE
-    for answer in answers:
-        if answer is True:
-            return TRUE
-        if answer is UNDECIDED:
-            best = UNKNOWN
-    return best
+    return max(map(to_truth, answers), default=FALSE)

@@ -27,15 +27,13 @@ from toolcards.core.policy.matching.touched_commands import (
     touch_path,
     touch_url,
 )
+from toolcards.core.policy.places.patches import read_patch
 from toolcards.core.policy.shell.catalogs import find_tool
 from toolcards.core.policy.truth import TRUE, UNKNOWN, Truth
 
 SECRETS, PRIVATE_ADDRESS = "secrets", "private-address"
 MAX_DEPTH = 4  # of JSON in texts
 _URL = re.compile(r"(?:https?|wss?|ftps?):/*[^\s\"'<>]+", re.IGNORECASE)
-_PATCH = re.compile(
-    r"^(?:\*\*\* (?:(?:Add|Update|Delete) File|Move to): |\+\+\+ (?:b/)?|--- (?:a/)?)(\S.*)$", re.MULTILINE
-)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _FILE = re.compile(r"(?:view-source:)?file:", re.IGNORECASE)
 _SEARCHES = re.compile(r"grep|search")
@@ -121,7 +119,7 @@ class _InputReader:
             return touch_line(text, self.bases).union(touch_code(text, self.bases))
         answer = self._touch_json(text, key)
         if "\n" in text or len(text) > MAX_PATH:
-            answer = answer.union(combine(touch_path(match[1].strip(), self.bases) for match in _PATCH.finditer(text)))
+            answer = answer.union(combine(touch_path(path, self.bases) for path in read_patch(text).paths))
         elif is_web_url(text) and _SCHEME.match(text) and not _has_blank(text):
             return answer.union(touch_url(text))
         elif "fetch" in self.hints.kinds and name in self.keys.addresses and not _has_blank(text):
