@@ -269,3 +269,24 @@ def test_a_question_that_is_not_open_has_no_answer(sessions: Sessions) -> None:
 def _option(payload: dict[str, Any]) -> str:
     outcome = payload["outcome"]
     return str(outcome.get("optionId", outcome["outcome"]))
+
+
+# ---------------------------------------------------------------- folders
+def test_a_prompt_says_the_first_folder_of_its_session(sessions: Sessions, gate: Gate) -> None:
+    def say(name: str, number: int, **params: Any) -> None:
+        sessions.copy_editor_message({"id": number, "method": name, "params": params})
+
+    say("session/new", 1, cwd="/home/ann/shop", mcpServers=[])
+    say("session/new", 2, cwd="/home/ann/other", mcpServers=[])
+    sessions.copy_agent_message({"id": 2, "result": {"sessionId": "r2"}})
+    sessions.copy_agent_message({"id": 1, "result": {"sessionId": "r1"}})
+    say("session/load", 3, cwd="/", sessionId="r1")
+    say("session/load", 4, cwd="/home/ann/third", sessionId="r3")
+    for number, session in enumerate(["r1", "r2", "r3", "r4"], 5):
+        say("session/prompt", number, sessionId=session)
+    folders = {
+        frame["msg"]["params"]["sessionId"]: frame.get("cwd")
+        for frame in list_frames(sessions, gate)
+        if frame.get("msg", {}).get("method") == "session/prompt"
+    }
+    assert folders == {"r1": "/home/ann/shop", "r2": "/home/ann/other", "r3": "/home/ann/third", "r4": None}

@@ -61,6 +61,7 @@ def test_the_envelope_does_not_count_in_the_depth_of_a_message() -> None:
 # ---------------------------------------------------------------- the editor's side
 EDITOR = [
     ("a prompt begins a turn", {"method": "session/prompt", "id": 1}, {}, [f.RunStarted()]),
+    ("a folder that only the agent names", {"method": "session/prompt", "_cwd": "/a/b"}, {}, [f.RunStarted()]),
     ("a cancellation ends what is open", {"method": "session/cancel"}, {},
      [f.CallClosed("", "aborted", reason="The turn was canceled.")]),
     ("an allow by its kind", {"id": 7, "result": {"outcome": {"outcome": "selected", "optionId": "no"}}},
@@ -325,3 +326,9 @@ def test_a_request_is_answered_for_once_or_canceled(
 )  # fmt: skip
 def test_a_message_names_its_session(msg: Any, run: str) -> None:
     assert acp.find_run_id(json.dumps({"dir": "<", "msg": msg})) == run
+
+
+@pytest.mark.parametrize(("folder", "root"), [("/home/ann/shop", "/home/ann/shop"), ("shop", ""), (5, ""), (None, "")])
+def test_a_prompt_begins_in_the_folder_of_its_session(folder: Any, root: str) -> None:
+    frame = {"dir": ">", "cwd": folder, "msg": {"method": "session/prompt", "id": 1}}
+    assert ADAPTERS["acp"].decode(json.dumps(frame)) == [f.RunStarted(root=root)]

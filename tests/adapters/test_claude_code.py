@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.trace_player import Player
 from toolcards.adapters import ADAPTERS, ApprovalAnswer, BadFrame
+from toolcards.adapters.claude_code import find_folder
 from toolcards.core.calls import facts as f
 from toolcards.core.runs.skipped_frames import SkippedFrame
 
@@ -145,3 +146,10 @@ def test_an_answer_is_what_a_permission_request_wants() -> None:
         "updatedInput": {"a": 1},
     }
     assert decision(approved=False, reason="not today") == {"behavior": "deny", "message": "not today"}
+
+
+@pytest.mark.parametrize(("cwd", "folder"), [("/a/b", "/a/b"), ("shop", ""), (5, ""), ("/a\x00", "")])
+def test_a_hook_names_the_folder_of_its_call(cwd: Any, folder: str) -> None:
+    hook = {"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Bash", "tool_use_id": "t", "cwd": cwd}
+    (ready,) = ADAPTERS["claude-code"].decode(json.dumps(hook))
+    assert ready.folder == folder == find_folder(hook)

@@ -31,7 +31,9 @@ TOOLS = [{"name": "t", "description": None, "input_schema": {}, "kind": "read", 
 FRAMES: list[tuple[str, dict[str, Any], Any]] = [
     ("run.started", {}, f.RunStarted()),
     ("run.started", {"agent": "a", "title": "b", "tools": TOOLS}, f.RunStarted(agent="a", title="b", tools=TOOLS)),
-    ("run.started", {"agent": None, "title": None, "tools": None}, f.RunStarted()),
+    ("run.started", {"agent": None, "title": None, "tools": None, "root": None}, f.RunStarted()),
+    ("run.started", {"root": "/home/ann/shop"}, f.RunStarted(root="/home/ann/shop")),
+    ("run.started", {"root": "C:\\shop"}, f.RunStarted(root="C:\\shop")),
     ("step.started", {}, f.StepStarted()), ("step.started", {"step": 3}, f.StepStarted(step=3)),
     ("step.started", {"step": 0}, f.StepStarted(step=0)), ("step.started", {"step": "3"}, f.StepStarted(name="3")),
     ("step.finished", {}, f.StepFinished()), ("step.finished", {"step": 3}, f.StepFinished(step=3)),
@@ -87,6 +89,9 @@ def test_every_class_of_frames_is_in_the_table() -> None:
 
 REFUSED_FRAMES = [
     ("run.started", {"tools": [{"description": "x"}]}, "missing_field", "every tool requires a name"),
+    ("run.started", {"root": "shop"}, "bad_field", "run.started: root: must be an absolute path"),
+    ("run.started", {"root": "/" + "a" * 5_000}, "bad_field", "root"),
+    ("run.started", {"root": 5}, "bad_field", "root"),
     ("run.started", {"tools": [{"name": ""}]}, "missing_field", "every tool requires a name"),
     ("run.started", {"tools": [{"name": 5}]}, "bad_field", "tools.0.name"),
     ("run.started", {"tools": [{"name": "t", "annotations": []}]}, "bad_field", "tools.0.annotations"),

@@ -113,3 +113,9 @@ def test_an_answer_is_what_the_reply_endpoint_wants() -> None:
         "message": "no",
     }
     assert OPENCODE.encode(ApprovalAnswer("c", "per_1", approved=False))["message"]
+
+
+@pytest.mark.parametrize(("directory", "root"), [("/home/ann/shop", "/home/ann/shop"), ("shop", ""), (5, "")])
+def test_a_session_begins_in_its_folder(directory: Any, root: str) -> None:
+    frame = event("session.created", info={"id": "ses_1", "directory": directory})
+    assert ADAPTERS["opencode"].decode(frame) == [f.RunStarted(scope="ses_1", root=root)]

@@ -11,6 +11,7 @@ import pytest
 from tests.support.fake_gate import Gate
 from tests.support.hook_inputs import ARGS, options, send_hook
 from toolcards.hook_relay import relay
+from toolcards.hook_relay.programs import PROGRAMS
 
 
 @pytest.mark.parametrize(("program", "tool", "expected"), [
@@ -173,3 +174,19 @@ def test_without_a_server_no_program_runs_anything() -> None:
     assert ask_gemini("http://127.0.0.1:9", "BeforeTool")["decision"] == "deny"
     assert ask_copilot("http://127.0.0.1:9", "preToolUse")["permissionDecision"] == "deny"
     assert "AfterTool" not in json.dumps(ask_copilot("http://127.0.0.1:9", "agentStop"))
+
+
+@pytest.mark.usefixtures("cache")
+def test_the_folder_of_the_workspace_is_passed_on(gate: Gate) -> None:
+    for more, folder in (({"cwd": "/a/b"}, "/a/b"), ({"cwd": ""}, "/"), ({"cwd": "", "workspace_roots": []}, None)):
+        ask_cursor(gate, "beforeShellExecution", command="ls", **more)
+        assert gate.requests[-1][1].get("cwd") == folder
+
+
+def test_the_folder_of_a_codex_command_is_passed_on_only_if_its_arguments_name_it() -> None:
+    hook = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "cwd": "/a", "tool_input": {"command": "rm x"}}
+    translate = PROGRAMS["codex"].translate
+    assert "cwd" not in (translate(hook, "") or {})
+    assert (translate(hook | {"tool_input": {"command": "ls", "workdir": "/b"}}, "") or {})["cwd"] == "/a"
+    assert (translate(hook | {"tool_name": "apply_patch"}, "") or {})["cwd"] == "/a"
+    assert (translate({"hook_event_name": "SessionStart", "cwd": "/a"}, "") or {})["cwd"] == "/a"

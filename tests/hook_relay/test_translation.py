@@ -17,6 +17,7 @@ from tests.support.tables import loop_over
 from toolcards.hook_relay.translation import (
     LONGEST_SESSION,
     close_call,
+    find_first_text,
     forget_session,
     keep_open,
     make_id,
@@ -204,3 +205,10 @@ def test_two_results_at_once_close_two_calls() -> None:
     with ThreadPoolExecutor(4) as pool:
         call_ids = list(pool.map(lambda _: close_call("s", "bash", ARGS), range(40)))
     assert sorted(map(str, call_ids)) == sorted(f"call_{number}" for number in range(40))
+
+
+@pytest.mark.parametrize(
+    ("values", "text"), [(["/a", "/b"], "/a"), ([], None), (None, None), ("/a", None), ([5, "/a"], None), ({}, None)]
+)
+def test_the_first_folder_of_several_counts(values: Any, text: str | None) -> None:
+    assert find_first_text(values) == text

@@ -61,6 +61,8 @@ class Sessions:
         self._runs: dict[str, Run] = {}
         self._lock = threading.Lock()
         self._prompts: dict[str, str] = {}  # the editor's open request -> its session
+        self._new_folders: dict[str, Any] = {}  # the editor's open `session/new` -> its folder
+        self._folders: dict[str, Any] = {}  # session -> the first folder that it was given
         self._cancelled: set[str] = set()  # sessions whose turn is being canceled
         self._open_requests: dict[str, _EditorRequest] = {}  # by the request's id
         self.calls: dict[tuple[str, str], Message] = {}  # calls as reported so far
@@ -87,6 +89,11 @@ class Sessions:
         params, name = msg.get("params"), json.dumps(msg.get("id"))
         if "method" in msg:
             session = str(params.get("sessionId") or "") if isinstance(params, dict) else ""
+            if isinstance(params, dict) and "cwd" in params:
+                if session:
+                    self._folders.setdefault(session, params["cwd"])
+                else:
+                    self._new_folders[name] = params["cwd"]
             if msg["method"] == "session/prompt":
                 self._prompts[name] = session
             if msg["method"] == "session/cancel":
@@ -97,6 +104,7 @@ class Sessions:
         """Send it to the run of its session; responses end their prompts."""
         params, name = msg.get("params"), json.dumps(msg.get("id"))
         if "method" not in msg:
+            self._note_session(self._new_folders.pop(name, None), msg)
             session = self._prompts.pop(name, "")
             self._cancelled.discard(session)
             self._copy(session, "<", msg, **({"method": "session/prompt"} if session else {}))
@@ -107,6 +115,13 @@ class Sessions:
             if msg["method"] == "session/request_permission":
                 self._open_requests[name] = _EditorRequest.parse(session, params)
         self._copy(session, "<", msg)
+
+    def _note_session(self, folder: Any, msg: Message) -> None:
+        """Note the folder of a new session."""
+        result = msg.get("result")
+        session = result.get("sessionId") if isinstance(result, dict) else None
+        if folder is not None and isinstance(session, str):
+            self._folders.setdefault(session, folder)
 
     def take_request(self, name: str, msg: Message | None = None) -> bool:
         """Take an open request for its first answer (the editor's `msg`).
@@ -184,6 +199,8 @@ class Sessions:
     def _copy(self, session: str, direction: str, msg: Message, **more: Any) -> None:
         if session:
             more |= {"cancelled": True} if session in self._cancelled else {}
+            if msg.get("method") == "session/prompt" and direction == ">" and session in self._folders:
+                more |= {"cwd": self._folders[session]}
             self.run(session).send({"dir": direction, **more, "msg": _shorten(msg)})
 
 

@@ -18,6 +18,7 @@ from toolcards.adapters.base import MAX_DEPTH, Adapter, ApprovalAnswer, BadFrame
 from toolcards.adapters.native import find_number
 from toolcards.client.common.tool_results import describe_request, find_exit_code, format_result, read_result
 from toolcards.core.calls import facts as f
+from toolcards.core.policy.places.project import is_folder
 from toolcards.core.runs.skipped_frames import SkippedFrame
 
 Payload = dict[str, Any]
@@ -40,6 +41,7 @@ def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
     msg, method = frame["msg"], _get_text(frame["msg"], "method")
     if not method:
         return _read_permission_response(frame, msg) if frame["dir"] == ">" else _read_response(frame, msg)
+    msg["_cwd"] = frame.get("cwd")
     if frame.get("cancelled") is True:
         _mark_cancelled(msg)
     reader = METHODS.get((frame["dir"], method))
@@ -70,7 +72,9 @@ def encode(answer: ApprovalAnswer) -> Payload:
 
 
 def _read_prompt(msg: Payload) -> Facts:
-    return [f.RunStarted()]
+    """Read a prompt; the proxy adds the folder of its session."""
+    folder = msg.get("_cwd")
+    return [f.RunStarted(root=str(folder) if is_folder(folder) else "")]
 
 
 def _read_cancel(msg: Payload) -> Facts:

@@ -19,6 +19,7 @@ from toolcards.client.common.tool_kinds import parse_server
 from toolcards.client.common.tool_results import format_result
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.questions import TOOLS as QUESTION_TOOLS
+from toolcards.core.policy.places.project import is_folder
 from toolcards.core.runs.skipped_frames import SkippedFrame
 
 ASKS = "Claude Code asks for permission. Answer here or in Claude Code."
@@ -208,8 +209,14 @@ def _read_input(hook_input: Payload) -> f.InputReady:
     server = _get_text(hook_input.get("mcp_server"), "name") or parse_server(tool)
     return f.InputReady(
         _require_text(hook_input, "tool_use_id"), tool, hook_input.get("tool_input"), "tool_input" in hook_input,
-        source=server, lane=_get_text(hook_input, "agent_id"),
+        source=server, lane=_get_text(hook_input, "agent_id"), folder=find_folder(hook_input),
     )  # fmt: skip
+
+
+def find_folder(hook_input: Payload) -> str:
+    """Return the working folder, "" if the hook names none."""
+    folder = _get_text(hook_input, "cwd")
+    return folder if is_folder(folder) else ""
 
 
 def _read_last_message(hook_input: Payload, lane: str) -> Facts:

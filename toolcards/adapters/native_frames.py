@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from toolcards.adapters.base import BadFrame, Facts
 from toolcards.adapters.frames import ProtocolFrame
 from toolcards.core.calls import facts as f
+from toolcards.core.policy.places.project import check_folder
 
 
 class NativeFrame(ProtocolFrame):
@@ -57,12 +58,17 @@ class RunStartedFrame(NativeFrame):
     agent: str | None = None
     title: str | None = None
     tools: list[OfferedTool] | None = None
+    root: str | None = None
 
     def to_facts(self) -> Facts:
         tools: list[Any] = list(self.tools or ())
         if any(not tool.get("name") for tool in tools):
             raise BadFrame("run.started: tools: every tool requires a name", "missing_field")
-        return [f.RunStarted(agent=self.agent or "", title=self.title or "", tools=tools)]
+        try:
+            check_folder(self.root or "")
+        except ValueError as error:
+            raise BadFrame(f"run.started: root: {error}", "bad_field") from None
+        return [f.RunStarted(agent=self.agent or "", title=self.title or "", tools=tools, root=self.root or "")]
 
 
 class StepStartedFrame(NativeFrame):

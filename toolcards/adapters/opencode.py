@@ -15,6 +15,7 @@ from toolcards.adapters import strict
 from toolcards.adapters.base import MAX_DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
 from toolcards.client.common.tool_results import format_result
 from toolcards.core.calls import facts as f
+from toolcards.core.policy.places.project import is_folder
 from toolcards.core.runs.skipped_frames import SkippedFrame
 
 Payload = dict[str, Any]
@@ -64,7 +65,9 @@ def _read_session_created(properties: Payload) -> Facts:
     session, parent = _get_text(info, "id"), _get_text(info, "parentID")
     if parent:
         return [f.LaneStarted(lane=session, name=_get_text(info, "agent") or "agent", parent_lane=parent)]
-    return [f.RunStarted(scope=session, title=_get_text(info, "title")[:200])]
+    directory = _get_text(info, "directory")
+    root = directory if is_folder(directory) else ""
+    return [f.RunStarted(scope=session, title=_get_text(info, "title")[:200], root=root)]
 
 
 def _read_session_idle(properties: Payload) -> Facts:

@@ -12,6 +12,7 @@ from toolcards.client.common.tool_results import format_result
 from toolcards.hook_relay.answers import JsonObject
 from toolcards.hook_relay.translation import (
     HookProgram,
+    find_first_text,
     keep_open,
     translate_call,
     translate_result,
@@ -29,6 +30,7 @@ _RUN_EVENTS = {
 def _translate(hook: JsonObject, _event: str) -> JsonObject | None:
     """Translate a hook input; those of a sub-agent name their parent, and its run continues when they end."""
     event, session = hook.get("hookName"), _find_session(hook)
+    hook = hook | {"cwd": find_first_text(hook.get("workspaceRoots"))}
     subagent = {"agent_id": str(hook.get("agent_id"))} if hook.get("parent_agent_id") else {}
     if event == "tool_call":
         call = _get_object(hook, "tool_call")

@@ -18,6 +18,7 @@ from toolcards.hook_relay.goose import GOOSE
 from toolcards.hook_relay.translation import (
     CHANGED,
     HookProgram,
+    find_first_text,
     keep_open,
     name_mcp_tool,
     translate_call,
@@ -38,8 +39,14 @@ def _keep_output(output: JsonObject, hook: JsonObject) -> JsonObject:
 
 
 def _translate_codex(hook: JsonObject, event: str) -> JsonObject | None:
-    """Move the reason of a permission request out of the arguments; the call itself does not have it."""
+    """Move the reason of a permission request out of the arguments; the call itself does not have it.
+
+    A command may run in another folder than the hook's: its `workdir` is not among the arguments of the hook.
+    """
     arguments = hook.get("tool_input")
+    if hook.get("hook_event_name") == "PreToolUse" and hook.get("tool_name") == "Bash":
+        has_folder = isinstance(arguments, dict) and "workdir" in arguments
+        hook = hook if has_folder else {name: value for name, value in hook.items() if name != "cwd"}
     if hook.get("hook_event_name") != "PermissionRequest" or not isinstance(arguments, dict):
         return hook
     if arguments.keys() != {"command", "description"}:  # tools of MCP servers may have an own description
@@ -162,6 +169,7 @@ _CURSOR_EVENTS = {"beforeSubmitPrompt": "UserPromptSubmit", "stop": "Stop", "ses
 
 def _translate_cursor(hook: JsonObject, _event: str) -> JsonObject | None:
     event, session = hook.get("hook_event_name"), str(hook.get("conversation_id") or hook.get("session_id") or "")
+    hook = hook | {"cwd": hook.get("cwd") or find_first_text(hook.get("workspace_roots"))}
     if event == "beforeShellExecution":
         return translate_call(hook, session, SHELL, {"command": hook.get("command")})
     if event == "afterShellExecution":

@@ -40,6 +40,11 @@ class HookProgram:
     warn: Callable[[str], JsonObject] = lambda text: {"systemMessage": text}
 
 
+def find_first_text(values: Any) -> str | None:
+    """Return the first text of a list, None without one."""
+    return values[0] if isinstance(values, list) and values and isinstance(values[0], str) else None
+
+
 def name_mcp_tool(server: Any, tool: Any, name: str) -> tuple[str, JsonObject]:
     """Return an MCP tool's name, and its server as in Claude Code.
 

@@ -479,3 +479,33 @@ async def test_a_question_is_kept_open_while_its_hook_waits_and_ends_without_its
     assert await in_thread(gate.sweep)() == 1  # as another process does, once this one is gone
     assert "allow" not in str(await hook_task) and not connections._held_approvals
     assert not await ToolCall.objects.filter(waiting=True).aexists()
+
+
+# ---------------------------------------------------------------- the project
+INSIDE = {
+    "default": "deny",
+    "rules": [{"id": "in", "effect": "allow", "match": {"args": [{"path": "", "op": "inside_project"}]}}],
+}
+ROOT = "/home/ann/shop"
+
+
+async def test_the_folder_of_the_first_hook_is_the_project(tell: Any, under: Any) -> None:
+    await under(INSIDE)
+    await tell("UserPromptSubmit", prompt="Go", cwd=ROOT)
+    rows = [
+        (ROOT, "a.py", "allow"), (f"{ROOT}/src", "a.py", "allow"), (f"{ROOT}/src", "../a.py", "deny"),
+        (f"{ROOT}/src", f"{ROOT}/a.py", "allow"), ("/home/ann", "a.py", "deny"), ("/", "/etc/a", "deny"),
+        ("/home/ann/other", "/home/ann/other/a", "deny"), (None, "a.py", "deny"), ("src", "a.py", "deny"),
+        (5, "a.py", "deny"), (ROOT, f"{ROOT}/.git/config", "deny"),
+    ]  # fmt: skip
+    for number, (folder, file, expected) in enumerate(rows):
+        call = {"tool_name": "Edit", "tool_input": {"file_path": file}, "tool_use_id": f"toolu_{number}"}
+        output = await tell("PreToolUse", cwd=folder, **call)
+        assert (output["permissionDecision"], folder, file) == (expected, folder, file)
+
+
+async def test_a_program_that_begins_at_home_has_no_project(tell: Any, under: Any) -> None:
+    await under(INSIDE)
+    for number, folder in enumerate(["/home/ann", ROOT, "/"]):
+        call = {"tool_name": "Edit", "tool_input": {"file_path": f"{ROOT}/a"}, "tool_use_id": f"toolu_{number}"}
+        assert (await tell("PreToolUse", cwd=folder, **call))["permissionDecision"] == "deny"

@@ -316,3 +316,57 @@ async def test_other_methods_are_refused(call: Any, key: Any) -> None:
         status, body, headers = await call(method, path)
         assert (status, body["error"]["code"]) == (405, "method_not_allowed")
         assert headers["allow"]
+
+
+# ---------------------------------------------------------------- the project
+INSIDE = {
+    "default": "deny",
+    "rules": [{"id": "in", "effect": "allow", "match": {"args": [{"path": "", "op": "inside_project"}]}}],
+}
+ROOT = "/home/ann/shop"
+
+
+def edit(call_id: str, file: str, **more: Any) -> dict[str, Any]:
+    return {"run": "r", "call_id": call_id, "tool": "Edit", "args": {"file_path": file}} | more
+
+
+async def test_the_first_root_of_a_run_is_its_project_whatever_comes_later(call: Any, policy: Any) -> None:
+    await in_thread(policy)(INSIDE)
+    requests = [
+        (edit("1", "a.py"), "deny"),  # the run has no project
+        (edit("2", "a.py", root=ROOT), "allow"),
+        (edit("3", "a.py"), "allow"),
+        (edit("4", f"{ROOT}/a.py"), "allow"),
+        (edit("5", "/home/ann/other/a.py", root="/home/ann/other"), "deny"),
+        (edit("6", "a.py", root="/home/ann/other"), "deny"),  # relative to a folder outside
+        (edit("7", "/etc/a", root="/"), "deny"),
+        (edit("8", "a.py", root=f"{ROOT}/src"), "allow"),
+        (edit("9", "/etc/a"), "deny"),
+    ]
+    for body, expected in requests:
+        assert ((await call("POST", DECIDE, body))[1]["decision"], body) == (expected, body)
+    cards = [row.as_card() async for row in ToolCall.objects.order_by("ordinal")]
+    moments = [card.decision.moment for card in cards]
+    assert [moment.get("root", "") for moment in moments] == ["", *[ROOT] * 8]
+    assert [moment.get("folder", "") for moment in moments][4:8] == [
+        "/home/ann/other",
+        "/home/ann/other",
+        "/",
+        f"{ROOT}/src",
+    ]
+
+
+@pytest.mark.parametrize(
+    "root", ["shop", "~/shop", "./a", "/a\nb", "/" + "a" * 5_000, "/a\u202eb", "/\ud800", 5, ["/a"], None]
+)
+async def test_a_root_that_is_no_absolute_path_is_refused(call: Any, asks: None, root: Any) -> None:
+    status, answer, _ = await call("POST", DECIDE, QUESTION | {"root": root})
+    assert (status, answer["error"]["code"], answer["error"]["detail"]["pointer"]) == (422, "invalid_args", "/root")
+    assert not await ToolCall.objects.aexists()
+
+
+@pytest.mark.parametrize("root", ["/", "/home/ann", "/home/ann/shop/..", "/etc", "/home/ann/*"])
+async def test_a_folder_that_is_no_project_contains_nothing(call: Any, policy: Any, root: str) -> None:
+    await in_thread(policy)(INSIDE)
+    for number, file in enumerate(["a.py", f"{root}/a.py", "/home/ann/shop/a.py"]):
+        assert (await call("POST", DECIDE, edit(str(number), file, root=root)))[1]["decision"] == "deny"

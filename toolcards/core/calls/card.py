@@ -155,6 +155,7 @@ class Card:
     first_seq: int = 0
     tool: CardTool = CardTool()
     agent_note: str = ""  # what the agent says about the call, when it asks for it
+    folder: str = ""  # in which it works; "" is the run's root, "?" is unknown
     agent_path: tuple[str, ...] = ()
     parent_call: str = ""
     scope: str = ""

@@ -20,6 +20,7 @@ class RunContext:
 
     agent: str = ""
     program: str = ""  # the agent program that the run began with; no later frame changes it
+    root: str = ""  # the folder of its project, as it was first named; no later frame changes it
     calls: int = 0  # the last ordinal given
     scope: str = ""
     scopes: list[str] = field(default_factory=list)  # started and not ended
@@ -84,6 +85,7 @@ def _start_run(context: RunContext, fact: f.RunStarted) -> None:
     context.error = ""
     context.agent = fact.agent or context.agent
     context.program = context.program or fact.program
+    context.root = context.root or fact.root
     context.replaying = bool(fact.scope) and fact.scope == context.scope
     context.enter(fact.scope or context.scope)
     for tool in fact.tools:

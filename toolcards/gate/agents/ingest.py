@@ -81,7 +81,7 @@ class Stream(StreamQueue):
         )
         first, moment = next(((content[0], received_at) for content, received_at in with_facts), (None, 0.0))
         if first is not None and type(first) is not f.RunStarted:
-            tx.record(memory, f.RunStarted(agent=self.agent, program=self.program, at=moment))
+            tx.record(memory, f.RunStarted(agent=self.agent, program=self.program, root=self.root, at=moment))
 
     def _apply_plugin_results(self, tx: Transaction, memory: RunMemory) -> None:
         """Evaluate the calls that plugins have answered, unless they have ended or changed since."""
@@ -215,7 +215,7 @@ class Stream(StreamQueue):
             memory.row.title = fit_text(fact.title, 500)
         if memory.seq:
             return fact
-        return f.revise(fact, agent=fact.agent or self.agent, program=self.program)
+        return f.revise(fact, agent=fact.agent or self.agent, program=self.program, root=fact.root or self.root)
 
     def _close_part(self, tx: Transaction, memory: RunMemory, run_end: f.RunEnded, moment: float) -> bool:
         touched_calls, gates = self.touched_calls | self._batch_calls, self.mode == "gate"

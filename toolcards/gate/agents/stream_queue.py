@@ -81,6 +81,7 @@ class StreamQueue:
         self.source, self.run_name, self.protocol, self.agent = source, run, protocol, agent
         self.mode, self.channel, self.patience = mode, channel, patience
         self.program = ""  # the agent program, if the protocol is also that of others
+        self.root = ""  # the folder of a new run's project, if each frame of the protocol names one
         self.run_pk = 0
         self.seq = 0
         self.urgent = False  # a request waits for the commit of its only frames

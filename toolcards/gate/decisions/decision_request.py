@@ -58,6 +58,7 @@ class DecisionRequest:
     kind: str = ""
     title: str = ""
     tools: tuple[dict[str, Any], ...] = ()  # the tools offered to the model, in the form of `run.started`
+    root: str = ""  # the folder of the project
     key: int = 0  # primary key of the agent key, 0 for none
     extras: dict[str, Any] = field(default_factory=dict)
 
@@ -80,7 +81,7 @@ class DecideCall(RunCommand):
         agent = fit_text(" › ".join(request.agent_path[:1]), 200)
         memory = tx.get_or_create_run(self.source.pk, request.run, protocol=request.protocol, mode="gate", agent=agent)
         if memory.seq == 0:
-            tx.record(memory, f.RunStarted(agent=(request.agent_path or ("",))[0], at=now))
+            tx.record(memory, f.RunStarted(agent=(request.agent_path or ("",))[0], root=request.root, at=now))
         note_request(tx, memory)
         self._record_tools(tx, memory)
         card = self._find_decided_card(memory)
@@ -99,7 +100,7 @@ class DecideCall(RunCommand):
         elif can_ask_again(card):
             input_ready = f.InputReady(
                 card.call_id, request.tool, request.args, True, now, title=request.title,
-                note=fit_text(request.note, MAX_NOTE),
+                note=fit_text(request.note, MAX_NOTE), folder=request.root,
             )  # fmt: skip
             self._evaluate(tx, memory, start_next_attempt(tx, memory, card, input_ready))
         else:
@@ -141,15 +142,16 @@ class DecideCall(RunCommand):
         return newest
 
     def _record_tools(self, tx: Transaction, memory: RunMemory) -> None:
-        """Record the offered tools that the run has not announced yet, or not in this form."""
-        if not self.request.tools or memory.board.context.ended:
+        """Record the offered tools that the run has not announced yet, or not in this form; and its first root."""
+        root = "" if memory.board.context.root else self.request.root
+        if not (self.request.tools or root) or memory.board.context.ended:
             return
         offers = get_offered_tools(memory)
         new_tools = [
             tool for tool in self.request.tools if (offer := Offer.parse(tool)) and offers.get(offer.name) != offer
         ]
-        if new_tools:
-            tx.record(memory, f.RunStarted(tools=new_tools, at=tx.now))
+        if new_tools or root:
+            tx.record(memory, f.RunStarted(tools=new_tools, root=root, at=tx.now))
 
     def _answer_decided(self, memory: RunMemory, card: Card) -> None:
         """Answer with the recorded decision. Runs after the write: this transaction may issue its permit."""
@@ -182,7 +184,7 @@ class DecideCall(RunCommand):
         ready = f.InputReady(
             request.call_id, request.tool, request.args, True, tx.now, attempt, title=request.title,
             source=request.tool_source, kind=request.kind, lane=_open_lane(tx, memory, request.agent_path),
-            note=fit_text(request.note, MAX_NOTE),
+            note=fit_text(request.note, MAX_NOTE), folder=request.root,
         )  # fmt: skip
         return tx.record(memory, ready)[-1]
 

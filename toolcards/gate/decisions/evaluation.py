@@ -24,7 +24,7 @@ from toolcards.gate.decisions import forms, grants, tool_register
 from toolcards.gate.decisions.digests import digest_input, digest_value
 from toolcards.gate.decisions.eligibility import VoterCount, list_asking_rules, list_identities
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
-from toolcards.gate.decisions.preflight import get_offered_tools, is_stopped, prepare_call
+from toolcards.gate.decisions.preflight import find_folder, get_offered_tools, is_stopped, prepare_call
 from toolcards.gate.decisions.responses import build_decision
 from toolcards.gate.decisions.waiting_limit import limit_waiting
 from toolcards.gate.writer.bulk_sql import fit_text
@@ -166,6 +166,8 @@ def _decide(
         schema=tool_snapshot.schema_sha256 or _get_announced_schema_digest(memory, card),
         can_wait=can_wait,
         counts=_count_recent_calls(policy, memory, card, now),
+        root=memory.board.context.root,
+        folder=find_folder(memory, card),
     )
     is_form, count_voters = questions.is_form(card.tool.name), VoterCount(source)
     decision = policies_core.decide(

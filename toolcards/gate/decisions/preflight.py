@@ -22,6 +22,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls import questions, tool_events
 from toolcards.core.calls.card import BY_SOURCE, Card
 from toolcards.core.input_repair import Offer, Trouble
+from toolcards.core.policy.places.project import UNKNOWN_FOLDER
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.writer import audit_entries
@@ -211,3 +212,13 @@ def _find_exceeded_limit(value: Any) -> str:
     except NotCanonical as error:
         return f"it cannot be evaluated ({error})"
     return f"it has more than {limits.max_args} bytes" if size > limits.max_args else ""
+
+
+def find_folder(memory: RunMemory, card: Card) -> str:
+    """Return the folder in which the call works, "" for the root.
+
+    Every hook input names it; where a relay leaves it out, it is unknown.
+    """
+    if not card.folder and memory.row.protocol == "claude-code":
+        return UNKNOWN_FOLDER if memory.board.context.root else ""
+    return "" if card.folder == memory.board.context.root else card.folder

@@ -18,7 +18,7 @@ from django.http import HttpResponse
 
 from toolcards import feed, gate, outages
 from toolcards.adapters import ADAPTERS, BadFrame
-from toolcards.adapters.claude_code import find_question_id
+from toolcards.adapters.claude_code import find_folder, find_question_id
 from toolcards.database import report_outage
 from toolcards.gate import RequestRefused
 from toolcards.models.approvals import ApprovalStatus
@@ -191,7 +191,7 @@ async def _record(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], lis
     faults: list[str] = []
 
     def on_open(stream: gate.Stream) -> None:
-        stream.patience, stream.program = hook.limit, hook.program
+        stream.patience, stream.program, stream.root = hook.limit, hook.program, find_folder(hook.data)
         posted_body.open(stream)
 
     def on_commit(report: gate.CommitReport) -> None:

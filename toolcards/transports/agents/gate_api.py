@@ -7,10 +7,11 @@ import json
 from typing import Annotated, Any, Literal
 
 from django.conf import settings
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from toolcards import feed, gate
 from toolcards.adapters import strict
+from toolcards.core.policy.places.project import check_folder
 from toolcards.models import Approval, decode_run_name
 from toolcards.transports import shutdown
 from toolcards.transports.agents.exposed_keys import note_exposed_keys
@@ -76,6 +77,7 @@ class DecideBody(Body):
     can_wait: bool = True
     wait_ms: int = Field(0, ge=0)
     tools: list[dict[str, Any]] = Field(default_factory=list, max_length=500)
+    root: Annotated[str, AfterValidator(check_folder)] = ""
 
 
 class ClaimBody(BaseModel):
@@ -156,7 +158,7 @@ async def decide(request: Any, caller: Caller) -> Any:
         agent_path=tuple(body.agent_path), tool_source=tool.source, schema_sha256=tool.schema_sha256,
         args_sha256=body.args_sha256, env=body.labels.env, note=body.agent_note, can_wait=body.can_wait,
         idempotency_key=body.idempotency_key, kind=tool.kind, title=tool.title, tools=tuple(body.tools),
-        key=caller.key,
+        root=body.root, key=caller.key,
     )  # fmt: skip
     decision = await gate.adecide(caller.agent, decision_request)
     if decision["decision"] != "ask" or not decision["approval"] or not body.wait_ms:

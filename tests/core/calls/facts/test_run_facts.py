@@ -9,7 +9,8 @@ from tests.support.tables import loop_over
 from toolcards.core.calls import facts as f
 
 SHORTEST = [
-    ('{"type":"run-started"}', f.RunStarted, {"scope": "", "agent": "", "title": "", "tools": [], "program": ""}),
+    ('{"type":"run-started"}', f.RunStarted, {"scope": "", "agent": "", "title": "", "tools": [], "program": "",
+     "root": ""}),
     ('{"type":"message-started"}', f.MessageStarted, {"message_id": ""}),
     ('{"type":"lane-started"}', f.LaneStarted, {"lane": "", "name": "", "parent_lane": "", "parent_call": ""}),
     ('{"type":"step-started"}', f.StepStarted, {"step": None, "name": ""}),

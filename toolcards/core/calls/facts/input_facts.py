@@ -79,6 +79,7 @@ class InputReady:
     report: bool = False  # the wire repeats a call that it announced before: never starts another call while it runs
     note: str = ""  # what the agent says about the call when it asks for it
     alias: str = ""  # the id under which the wire continues the call (hosted tools, after their approval)
+    folder: str = ""  # in which the call works; "" is the run's root, "?" is unknown
 
 
 @dataclass(frozen=True, slots=True)

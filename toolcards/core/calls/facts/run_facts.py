@@ -12,7 +12,8 @@ Outcome: TypeAlias = Literal["ok", "not-executed", "interrupt", "aborted", "erro
 class RunStarted:
     """A run (or a turn of it) began. `scope` separates runs of one thread; `tools` are the offered tools.
 
-    `program` is the agent program of the first start, if its protocol does not tell it.
+    `program` is the agent program of the first start, if its protocol does not tell it. `root` is the absolute folder
+    of the run's project; the first one of a run counts.
     """
 
     type: ClassVar[str] = "run-started"
@@ -22,6 +23,7 @@ class RunStarted:
     title: str = ""
     tools: list[dict[str, Any]] = field(default_factory=list)
     program: str = ""
+    root: str = ""
     at: float = 0.0
 
 

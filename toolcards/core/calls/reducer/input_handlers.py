@@ -88,9 +88,9 @@ def append_late_text(card: Card, fact: f.InputDelta) -> Card:
 
 
 def update_identity(card: Card, fact: Any) -> Card:
-    """Update the tool and the agent's note.
+    """Update the tool, the agent's note and the folder.
 
-    Known values are never cleared.
+    Known values are never cleared, and the first folder counts.
     """
     tool = card.tool
     updated_tool = CardTool(
@@ -102,10 +102,13 @@ def update_identity(card: Card, fact: Any) -> Card:
     is_provider_executed = card.provider_executed or getattr(fact, "provider_executed", False)
     is_dynamic = card.dynamic or (isinstance(fact, f.InputStarted) and fact.dynamic)
     note = getattr(fact, "note", "") or card.agent_note
-    is_same = is_provider_executed == card.provider_executed and is_dynamic == card.dynamic and note == card.agent_note
-    if updated_tool == tool and is_same:
+    folder = card.folder or getattr(fact, "folder", "")
+    is_same = is_provider_executed == card.provider_executed and is_dynamic == card.dynamic
+    if updated_tool == tool and is_same and (note, folder) == (card.agent_note, card.folder):
         return card
-    return card.replace(tool=updated_tool, provider_executed=is_provider_executed, dynamic=is_dynamic, agent_note=note)
+    return card.replace(
+        tool=updated_tool, provider_executed=is_provider_executed, dynamic=is_dynamic, agent_note=note, folder=folder
+    )
 
 
 def _note_renamed_tool(card: Card, updated_card: Card) -> Card:

@@ -25,6 +25,8 @@ _BRACES = re.compile(r"\{.*(?:,|\.\.).*\}", re.DOTALL)
 _CLASS = re.compile(r"\[(?![!^]\])[^\[\]]+\]")  # one character
 _NESTED_CLASS = re.compile(r"\[.*\]", re.DOTALL)
 _SHORT_NAME = re.compile(r"~[0-9]")
+_ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
+UNKNOWN_FOLDER = "?"  # the folder of a call that works in an unknown one: inside of no project
 Names = tuple[str, ...]
 
 
@@ -87,6 +89,20 @@ class Project:
 
 def _to_truth(answer: bool | None) -> Truth:
     return UNKNOWN if answer is None else TRUE if answer else FALSE
+
+
+def is_folder(value: object) -> bool:
+    """Return whether a value is an absolute path of readable characters."""
+    if not isinstance(value, str) or len(value) > MAX_PATH or not value.isprintable():
+        return False
+    return _ABSOLUTE.match(value) is not None
+
+
+def check_folder(text: str) -> str:
+    """Return the path of a folder, or ""; raise ValueError."""
+    if text and not is_folder(text):
+        raise ValueError(f"must be an absolute path of at most {MAX_PATH} printable characters")
+    return text
 
 
 @lru_cache(maxsize=1_024)
