@@ -1,7 +1,7 @@
 """Run command lines in a real bash and record which stub programs ran, with which words, and what was written.
 
 The lines run in a throwaway folder. Their PATH holds stub programs that only note how they were called, and a few real
-programs that run others (env, xargs, find …), which then find stubs again.
+programs that run others (env, xargs, find …), which then find stubs again. The stub of cat passes its input on.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ WRAPPERS = ["env", "timeout", "nice", "nohup", "stdbuf", "setsid", "xargs", "fin
 PATIENCE = 20
 _STUB = """#!{shell}
 printf '%s\\0' "${{0##*/}}" "$@" "$(printf '\\1')" >> {log}
+case ${{0##*/}}$# in cat0) exec {cat};; esac
 """
 
 
@@ -57,7 +58,7 @@ class Workshop:
         self._before = self._files()  # and after every line, which leaves nothing or is followed by a reset
         shell = shutil.which("dash") or shutil.which("sh")
         for name in stubs:
-            (self.bin / name).write_text(_STUB.format(shell=shell, log=self.log))
+            (self.bin / name).write_text(_STUB.format(shell=shell, log=self.log, cat=shutil.which("cat")))
             (self.bin / name).chmod(0o755)
         for name in real:
             place = sys.executable if name == "python3" else shutil.which(name)

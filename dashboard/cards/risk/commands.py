@@ -23,7 +23,7 @@ from dashboard.cards.risk.hints import (
 from dashboard.cards.risk.values import find_written_hints, is_destructive_sql, is_secret_place
 from toolcards.core.policy.shell.analysis import analyze_command
 from toolcards.core.policy.shell.catalogs import find_program, strip_program_name
-from toolcards.core.policy.shell.parser import MAX_BYTES
+from toolcards.core.policy.shell.plain.parser import MAX_BYTES
 from toolcards.core.policy.shell.script import Likelihood, Script, read_command
 from toolcards.core.policy.shell.wrappers import unwrap_command
 from toolcards.core.redaction.masks import replace_masks
@@ -119,6 +119,8 @@ def _find_script_hints(script: Script) -> Iterator[Hint]:
     yield from _find_view_hints(views)
     if script.hidden:
         yield from _find_text_hints(line)
+    for place in (target for part in script.segments for target in part.targets):
+        yield from find_written_hints(place)
     if any(part.opaque for part in script.segments):
         for place in _REDIRECT.findall(line):
             yield from find_written_hints(place)

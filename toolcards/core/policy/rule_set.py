@@ -14,7 +14,7 @@ from toolcards.core.policy.evaluation_context import EvaluationContext
 from toolcards.core.policy.matching.conditions import RateCondition
 from toolcards.core.policy.rule import AskTerms, Effect, Rule
 from toolcards.core.policy.shell.command_prefix import list_reachable_positions
-from toolcards.core.policy.shell.globs import GLOB_SIGNS, may_expand_to
+from toolcards.core.policy.shell.plain.globs import GLOB_SIGNS, may_expand_to
 
 
 class RuleIndex:

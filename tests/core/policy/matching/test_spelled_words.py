@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.tables import loop_over
 from toolcards.core.policy.matching.spelled_words import spell_line, split_text
-from toolcards.core.policy.shell.parser import MAX_BYTES
+from toolcards.core.policy.shell.plain.parser import MAX_BYTES
 
 ROWS = [
     ("cat 'a b' \"c\"d e\\ f", [("cat", "a b", "cd", "e f")], []),

@@ -229,5 +229,13 @@ def test_every_line_is_answered(line: str) -> None:
     assert touch_line(line).union(touch_code(line)).secrets in (FALSE, UNKNOWN, TRUE)
 
 
+def test_a_secret_is_found_behind_what_the_line_itself_sets() -> None:
+    for line in (
+        'A=.ss; B=h/id_rsa; cat "/home/ann/$A$B"', "for f in id_rsa; do cat /home/ann/.ssh/$f; done",
+        'cat "/home/ann/.ss\\\nh/id_rsa"', "cat \"$(cat <<'EOF'\n/home/ann/.ssh/id_rsa\nEOF\n)\"",
+    ):  # fmt: skip
+        assert touch_line(line).secrets is TRUE
+
+
 def test_paths_of_a_root_or_home_do_not_depend_on_the_folder() -> None:
     assert all(map(is_rooted, ("/a", "~/a", "$HOME/a", "C:\\a", "file:///a"))) and not is_rooted("a/b")

@@ -7,14 +7,13 @@ from toolcards.core.policy.shell import analysis
 from toolcards.core.policy.shell.analysis import (
     ALL_EFFECTS,
     MAX_DEPTH,
-    NO_EFFECTS,
     CommandAnalysis,
     analyze_command,
     changes_folder,
     depends_on_folder,
-    match_program,
 )
-from toolcards.core.policy.shell.parser import parse_line
+from toolcards.core.policy.shell.plain.parser import parse_line
+from toolcards.core.policy.shell.program_match import NO_EFFECTS
 
 EFFECTS = {"d": "deletes", "w": "writes", "s": "sends", "r": "runs"}
 
@@ -100,6 +99,14 @@ def test_a_lenient_program_with_an_option_that_runs_may_do_anything() -> None:
     assert analyze("rg ./*").read_only
 
 
+def test_a_redirection_of_a_command_inside_is_a_write() -> None:
+    for line in ("bash -c 'ls > out'", "timeout 5 sh -c 'cat < f 2> out'", "bash -lc \"bash -c 'ls > out'\""):
+        result = analyze(line)
+        assert (result.read_only, result.targets, "writes" in result.does) == (False, ("out",), True)
+    assert analyze("bash -c 'cat < f > /dev/null'").read_only
+    assert analyze("bash -c 'cat < f'").inputs == ("f",)
+
+
 def test_a_deletion_is_a_write_too() -> None:
     for line in ("find . -delete", "sudo find . -delete", "timeout 5 rm x"):
         assert {"deletes", "writes"} <= analyze(line).does
@@ -110,28 +117,6 @@ def test_programs_inside_each_other_are_followed_to_a_depth() -> None:
     too_deep = analyze(f"{'timeout 5 ' * (MAX_DEPTH + 1)}ls")
     assert (too_deep.read_only, too_deep.hidden, too_deep.why) == (False, True, "it nests too many programs")
     assert too_deep.does | too_deep.may == ALL_EFFECTS
-
-
-MATCHES = [  # the line, the form, its words; k: known, s: safe, v: varies
-    ("ls x", "ls", 1, "ks"), ("git", "git", 1, "ks"), ("git status -s", "git status", 2, "ks"),
-    ("git -C /x status", "git status", 4, "k"), ("git --no-pager status", "git status", 3, "ks"),
-    ("git --nope status", "git status", 3, "s"), ("git unheard-of", "git", 1, "s"),
-    ("git * status", "git status", 3, "sv"),
-    ("ip addr show", "ip addr show", 3, "ks"), ("npm run test", "npm run", 2, "ks"),
-]  # fmt: skip
-
-
-@loop_over(("line", "name", "length", "marks"), MATCHES)
-def test_the_words_name_the_innermost_sub_command(line: str, name: str, length: int, marks: str) -> None:
-    (command,) = parse_line(line).commands
-    place = match_program(command.words, command.globs)
-    assert place is not None
-    shown_marks = "k" * place.is_known + "s" * place.safe + "v" * place.varies
-    assert (place.form.name, place.length, shown_marks) == (name, length, marks)
-
-
-def test_a_program_that_is_not_in_the_catalog_matches_nothing() -> None:
-    assert match_program(("nope", "x")) is None and match_program(("rm.py",)) is None
 
 
 @loop_over(

@@ -16,11 +16,16 @@ CHANGING = {"rm", "cp", "curl", "mytool", "make", "pwned", "sudo"}  # stubs of p
 pytestmark = pytest.mark.skipif(BASH is None, reason="not here: bash")
 
 
+_MESSAGE = "$(cat <<"
+
+
 def differences(line, trace):
     """Give what the reader did not say of what really happened."""
     script = read_line(line)
     views = [view for same in script.views.values() for view in same]
     for words in trace.ran:
+        if words == ("cat",) and _MESSAGE in line:  # it only passes the text on
+            continue
         if CommandOperand((parse_prefix(words[0]),)).match_widely(script) is Likelihood.NO:
             yield f"a deny for {words[0]} is passed"
         if not script.hidden and not any(could_be(words, view) for view in views):
@@ -29,6 +34,10 @@ def differences(line, trace):
             yield f"{words} ran, and nothing was said to run others"
     if trace.wrote and script.effects["writes"] is Likelihood.NO:
         yield f"{sorted(trace.wrote)} was written"
+    read_only = all(part.analysis.read_only and not part.opaque for part in script.segments)
+    targets = {target.removeprefix("./") for part in script.segments for target in part.targets}
+    if read_only and not trace.wrote <= {f"{folder}{target}" for target in targets for folder in ("", "d/")}:
+        yield f"{sorted(trace.wrote)} was written, and the files are {targets}"
     if not script.doubt and (trace.wrote or any(words[0] in CHANGING for words in trace.ran)):
         yield f"it is read-only, and it did {trace}"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.tables import loop_over
-from toolcards.core.policy.shell.analysis import match_program
 from toolcards.core.policy.shell.arguments import Arguments, read_arguments
-from toolcards.core.policy.shell.globs import Globs
 from toolcards.core.policy.shell.nested_commands import find_nested_commands, may_expansion_change_meaning
-from toolcards.core.policy.shell.parser import parse_line
+from toolcards.core.policy.shell.plain.globs import Globs
+from toolcards.core.policy.shell.plain.parser import parse_line
 from toolcards.core.policy.shell.program_forms import ProgramForm
+from toolcards.core.policy.shell.program_match import match_program
 
 
 def read(line: str) -> tuple[tuple[str, ...], Globs, ProgramForm, int, Arguments]:

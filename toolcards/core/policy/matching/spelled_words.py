@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from toolcards.core.policy.shell.parser import MAX_BYTES, parse_tree
-from toolcards.core.policy.shell.tokens import read_node_text
+from toolcards.core.policy.shell.plain.glimpses import read_node_text
+from toolcards.core.policy.shell.plain.parser import MAX_BYTES, parse_tree
 
 if TYPE_CHECKING:
     from tree_sitter import Node

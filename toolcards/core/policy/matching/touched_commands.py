@@ -10,9 +10,10 @@ from functools import cache, lru_cache
 from toolcards.core.policy.matching.private_addresses import has_secret, leads_inside
 from toolcards.core.policy.matching.secret_places import load_document, load_places
 from toolcards.core.policy.matching.spelled_words import spell_line, split_text
-from toolcards.core.policy.shell.analysis import match_program
 from toolcards.core.policy.shell.catalogs import strip_program_name
 from toolcards.core.policy.shell.command_prefix import CommandPrefix, parse_prefix
+from toolcards.core.policy.shell.plain.parser import parse_line
+from toolcards.core.policy.shell.program_match import match_program
 from toolcards.core.policy.shell.wrappers import unwrap_command
 from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN, Truth
 
@@ -79,7 +80,8 @@ def touch_line(line: str, bases: tuple[str, ...] = (), depth: int = 0) -> Touche
     if depth > MAX_DEPTH:
         return touch_code(line, bases)
     line_words = spell_line(line)
-    views = [view for words in line_words.commands for view in unwrap_command(words).views]
+    exact = [command.words for command in parse_line(line).commands]  # as the programs receive them
+    views = [view for words in dict.fromkeys((*line_words.commands, *exact)) for view in unwrap_command(words).views]
     bases = (*bases, *_find_folders(views))[:_MAX_BASES]
     answer = combine(touch_command(view, bases, depth) for view in views)
     answer = answer.union(combine(_touch_word(word, bases) for word in dict.fromkeys(line_words.loose)))

@@ -16,13 +16,19 @@ from toolcards.core.policy.shell.catalogs import (
     is_plain_name,
     strip_program_name,
 )
-from toolcards.core.policy.shell.globs import NO_GLOBS, Globs
 from toolcards.core.policy.shell.nested_commands import find_nested_commands, may_expansion_change_meaning
-from toolcards.core.policy.shell.parser import ParsedCommand
+from toolcards.core.policy.shell.plain.globs import NO_GLOBS, Globs
+from toolcards.core.policy.shell.plain.parser import ParsedCommand
+from toolcards.core.policy.shell.program_match import (
+    NO_EFFECTS,
+    ProgramMatch,
+    find_named_effects,
+    guess_effects,
+    match_program,
+)
 
 MAX_DEPTH = 6
 ALL_EFFECTS = frozenset(EFFECTS)
-NO_EFFECTS: frozenset[str] = frozenset()
 _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _FOLDER_COMMANDS = frozenset({"cd", "pushd", "popd", "chdir"})
 _MOVING_OPTIONS = frozenset({"-execdir", "-okdir"})  # which run a command in the folder of each file
@@ -37,7 +43,8 @@ class CommandAnalysis:
     words of the catalog. Reasons are stored unencrypted, so they contain no text of the agent. `does`: certain effects;
     `may`: effects that cannot be excluded.
     `hidden`: it runs code that is not read; `piped`: code that is piped into it. `loose`: some of its words are not
-    understood, and it may run them. `inner`: commands among its words that it runs.
+    understood, and it may run them. `inner`: commands among its words that it runs; `targets` and `inputs`: files that
+    their redirections write and read.
     """
 
     read_only: bool = False
@@ -48,22 +55,8 @@ class CommandAnalysis:
     piped: bool = False
     loose: bool = False
     inner: tuple[ParsedCommand, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramMatch:
-    """A program or sub-command that the first `length` words name.
-
-    `is_known`: all of them are understood; `safe`: options among them change nothing. `varies`: one of them, or the
-    word after them, is a pattern for file names. `effects`: the effects of options among them.
-    """
-
-    form: ProgramForm
-    length: int
-    is_known: bool = True
-    safe: bool = True
-    varies: bool = False
-    effects: frozenset[str] = NO_EFFECTS
+    targets: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=2_048)
@@ -79,32 +72,6 @@ def analyze_command(words: tuple[str, ...], globs: Globs = NO_GLOBS, depth: int 
         return analysis
     why = "a program in this folder could be any program" if analysis.read_only else analysis.why
     return replace(analysis, read_only=False, why=why, may=ALL_EFFECTS - analysis.does, loose=True)
-
-
-def match_program(words: tuple[str, ...], globs: Globs = NO_GLOBS) -> ProgramMatch | None:
-    """Return the innermost sub-command that the words name, or None.
-
-    None means that the catalog does not know the program.
-    """
-    form = find_program(words[0])
-    if form is None:
-        return None
-    place = ProgramMatch(form, 1)
-    while place.form.sub or place.form.patterns:
-        arguments = read_arguments(words, place.length, place.form.kinds, "posix", patterns=globs.leading)
-        position, word = arguments.operands[0] if arguments.operands else (len(words), "")
-        varies = place.varies or any(place.length <= glob <= position for glob in globs.every)
-        is_known = place.is_known and not arguments.unknown and not varies
-        named_effects = _find_named_effects(place.form, arguments) | _guess_effects(place.form, arguments.unknown)
-        harmless = not named_effects and arguments.names <= (place.form.read_only or NO_EFFECTS)
-        safe = place.safe and harmless and _has_harmless_values(place.form, arguments)
-        below = place.form.below(word) if word else None
-        if below is None:
-            return ProgramMatch(
-                place.form, place.length, is_known and (not word or bool(place.form.need)), safe, varies
-            )
-        place = ProgramMatch(below, position + 1, is_known, safe, varies, place.effects | named_effects)
-    return place
 
 
 def changes_folder(words: tuple[str, ...]) -> bool:
@@ -133,7 +100,9 @@ def _analyze_form(words: tuple[str, ...], globs: Globs, place: ProgramMatch, dep
     inner, unread = find_nested_commands(words, globs, form, arguments)
     is_scattered = bool(globs.every) and may_expansion_change_meaning(words, globs, form, place.length, arguments)
     unread = unread or (is_scattered and (form.code or form.takes_commands))
-    inside = [analyze_command(command.words, command.globs, depth + 1) for command in inner]
+    inside = [_analyze_inner_command(command, depth + 1) for command in inner]
+    targets = tuple(file for analysis in inside for file in analysis.targets)
+    inputs = tuple(file for analysis in inside for file in analysis.inputs)
     is_known = place.is_known and not arguments.unknown and not unread and not is_scattered
     foreign = form.elevates or form.remote or form.elsewhere
     is_read_only = is_known and place.safe and not foreign and _is_read_only(form, arguments, bool(inner))
@@ -142,9 +111,21 @@ def _analyze_form(words: tuple[str, ...], globs: Globs, place: ProgramMatch, dep
         does = does.union(*(analysis.does for analysis in inside))
         if _runs_elsewhere(words, arguments, inner):
             why = "it runs a program in another folder, whose settings can change what it runs"
-            return CommandAnalysis(False, why, does, ALL_EFFECTS - does, hidden=True, inner=inner)
-        return CommandAnalysis(read_only=True, does=does, inner=inner)
-    return _analyze_changing_command(place, arguments, inner, inside, is_known=is_known, unread=unread)
+            return CommandAnalysis(False, why, does, ALL_EFFECTS - does, True, inner=inner, inputs=inputs)
+        return CommandAnalysis(read_only=True, does=does, inner=inner, inputs=inputs)
+    analysis = _analyze_changing_command(place, arguments, inner, inside, is_known=is_known, unread=unread)
+    return replace(analysis, targets=targets, inputs=inputs)
+
+
+def _analyze_inner_command(command: ParsedCommand, depth: int) -> CommandAnalysis:
+    """Analyze a command among the words of another, with its redirections."""
+    analysis = analyze_command(command.words, command.globs, depth)
+    targets, inputs = analysis.targets + command.targets, analysis.inputs + command.inputs
+    analysis = replace(analysis, targets=targets, inputs=inputs)
+    if not command.targets:
+        return analysis
+    why = "it writes a file" if analysis.read_only else analysis.why
+    return replace(analysis, read_only=False, why=why, does=analysis.does | {"writes"})
 
 
 def _runs_elsewhere(words: tuple[str, ...], arguments: Arguments, inner: tuple[ParsedCommand, ...]) -> bool:
@@ -160,7 +141,7 @@ def _runs_elsewhere(words: tuple[str, ...], arguments: Arguments, inner: tuple[P
 def _analyze_lenient_form(words: tuple[str, ...], globs: Globs, place: ProgramMatch) -> CommandAnalysis:
     """Analyze a program that is read-only with any arguments except some options."""
     form = place.form
-    does = _guess_effects(form, words[place.length :]) | form.find_marked_effects(words[place.length :])
+    does = guess_effects(form, words[place.length :]) | form.find_marked_effects(words[place.length :])
     if place.is_known and place.safe and not does and not (form.effects and globs.leading):
         return CommandAnalysis(read_only=True)
     hidden = "runs" in does or ("runs" in form.effects and bool(globs.leading))
@@ -181,7 +162,7 @@ def _analyze_changing_command(
     unread: bool,
 ) -> CommandAnalysis:
     form = place.form
-    named_effects = place.effects | _find_named_effects(form, arguments) | _guess_effects(form, arguments.unknown)
+    named_effects = place.effects | find_named_effects(form, arguments) | guess_effects(form, arguments.unknown)
     reads_pipe = _reads_stdin(form, arguments, inner)
     hidden = (
         unread
@@ -233,21 +214,6 @@ def _explain_effects(form: ProgramForm, effects: frozenset[str]) -> str:
     return f"{name} can {verbs[0] if len(verbs) == 1 else ', '.join(verbs[:-1]) + ' or ' + verbs[-1]}"
 
 
-def _find_named_effects(form: ProgramForm, arguments: Arguments) -> frozenset[str]:
-    named_effects = frozenset(effect for effect, flags in form.effects.items() if flags & arguments.names)
-    taken_effects = _guess_effects(form, arguments.option_values) if arguments.option_values else NO_EFFECTS
-    return named_effects | taken_effects | form.find_marked_effects(tuple(word for _, word in arguments.operands))
-
-
-def _guess_effects(form: ProgramForm, words: tuple[str, ...] | list[str]) -> frozenset[str]:
-    """Return the effects of options that these words may mean, abbreviated or bundled."""
-    return frozenset(
-        effect
-        for effect, flags in form.effects.items()
-        if any(may_mean_option(word, flag, form.style) for word in words for flag in flags)
-    )
-
-
 def _may_take_command(form: ProgramForm, words: list[str]) -> bool:
     """Return whether one of these words may be an option that takes a command."""
     flags = form.lines | form.commands | form.rest
@@ -266,12 +232,12 @@ def _reads_stdin(form: ProgramForm, arguments: Arguments, inner: tuple[ParsedCom
 
 
 def _is_read_only(form: ProgramForm, arguments: Arguments, runs: bool) -> bool:
-    if form.read_only is None or _find_named_effects(form, arguments):
+    if form.read_only is None or find_named_effects(form, arguments):
         return False
     harmless = form.read_only | form.scripts | form.lines | form.commands | form.line_if | form.need
     if not arguments.names <= harmless or (form.need and not form.need & arguments.names):
         return False
-    if form.lacks_companion(arguments.names) or not _has_harmless_values(form, arguments):
+    if form.lacks_companion(arguments.names) or not form.takes_values(value for _, value in arguments.options):
         return False
     if runs and (form.wraps or form.rest):
         return True
@@ -280,10 +246,6 @@ def _is_read_only(form: ProgramForm, arguments: Arguments, runs: bool) -> bool:
     return form.takes_operands([word for _, word in arguments.operands]) and (
         form.script is None or _has_harmless_script(form, arguments)
     )
-
-
-def _has_harmless_values(form: ProgramForm, arguments: Arguments) -> bool:
-    return form.takes_values(value for _, value in arguments.options)
 
 
 def _has_harmless_script(form: ProgramForm, arguments: Arguments) -> bool:

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from toolcards.core.policy.shell.analysis import match_program
 from toolcards.core.policy.shell.catalogs import (
     EFFECTS,
     ProgramForm,
@@ -14,8 +13,9 @@ from toolcards.core.policy.shell.catalogs import (
     load_programs,
     strip_program_name,
 )
-from toolcards.core.policy.shell.globs import may_expand_to
-from toolcards.core.policy.shell.parser import parse_line
+from toolcards.core.policy.shell.plain.globs import may_expand_to
+from toolcards.core.policy.shell.plain.parser import parse_line
+from toolcards.core.policy.shell.program_match import match_program
 
 _TOKEN = re.compile(r"[a-z0-9_.+-]+")
 

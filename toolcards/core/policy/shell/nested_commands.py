@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from toolcards.core.policy.shell.arguments import Arguments
-from toolcards.core.policy.shell.globs import ExpandedWords, Globs
-from toolcards.core.policy.shell.parser import ParsedCommand, parse_line
+from toolcards.core.policy.shell.plain.globs import ExpandedWords, Globs
+from toolcards.core.policy.shell.plain.parser import ParsedCommand, parse_line
 from toolcards.core.policy.shell.program_forms import ProgramForm
 
 _VARIES = re.compile(r"[*?\[]|\{\}")

@@ -19,14 +19,16 @@ from toolcards.core.policy.shell.analysis import (
     analyze_command,
     changes_folder,
     depends_on_folder,
-    match_program,
 )
-from toolcards.core.policy.shell.arguments import read_arguments
 from toolcards.core.policy.shell.catalogs import EFFECTS, list_names, strip_program_name
 from toolcards.core.policy.shell.command_prefix import CommandPrefix, find_program_names
-from toolcards.core.policy.shell.globs import GLOB_SIGNS, NO_GLOBS, Globs, may_expand_to
-from toolcards.core.policy.shell.parser import MAX_BYTES, ParsedCommand, ParsedLine, parse_line
+from toolcards.core.policy.shell.plain.globs import GLOB_SIGNS, NO_GLOBS, Globs, may_expand_to
+from toolcards.core.policy.shell.plain.parser import MAX_BYTES, ParsedCommand, ParsedLine, parse_line
+from toolcards.core.policy.shell.program_match import NO_EFFECTS
+from toolcards.core.policy.shell.unspelled_words import explain_unspelled_words
 from toolcards.core.policy.shell.wrappers import UnwrappedCommand, unwrap_command
+
+_WRITES = frozenset({"writes"})
 
 
 class Likelihood(IntEnum):
@@ -42,7 +44,8 @@ class CommandSegment:
     """One command of a line. `text` is its exact spelling, `words` what the program receives.
 
     `opaque` is why the line could not be read; then `text` is the entire line and `glimpses` what is visible of its
-    commands. `folder_changed`: an earlier command has changed the folder. `line` is the entire line.
+    commands. `folder_changed`: an earlier command has changed the folder. `line` is the entire line. `writes`: a
+    redirection writes a file; `targets` and `inputs` are the files that redirections write and read.
     """
 
     text: str
@@ -53,6 +56,8 @@ class CommandSegment:
     folder_changed: bool = False
     glimpses: tuple[tuple[str, ...], ...] = ()
     writes: bool = False
+    targets: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
 
     @cached_property
     def alone(self) -> Script:
@@ -106,7 +111,7 @@ class CommandSegment:
             return self.analysis.why or "it is not read-only"
         if self.folder_changed and depends_on_folder(self.words):
             return "it depends on the folder that cd changes to"
-        return ""
+        return "it writes a file" if self.writes else ""
 
     def begins(self, prefix: CommandPrefix) -> bool:
         """Return whether the segment begins with exactly these words (the narrow reading)."""
@@ -114,9 +119,9 @@ class CommandSegment:
 
     def explain_refusal(self, prefix: CommandPrefix) -> str:
         """Return why a rule with this prefix is not enough, or ""."""
-        if not self.doubt or self.folder_changed or self.opaque:
+        if not self.doubt or self.folder_changed or self.opaque or self.writes:
             return self.doubt
-        return _explain_unspelled_words(self.words, self.globs, len(prefix.words))
+        return explain_unspelled_words(self.words, self.globs, len(prefix.words))
 
     def has_effect(self, effect: str) -> Likelihood:
         """Return whether the command has this effect."""
@@ -133,7 +138,9 @@ class CommandSegment:
         if not self.doubt:
             return frozenset()
         analysis = self.analysis
-        return ALL_EFFECTS if analysis.read_only else analysis.does | analysis.may
+        if analysis.read_only and not self.writes:
+            return ALL_EFFECTS
+        return analysis.does | analysis.may | (_WRITES if self.writes else NO_EFFECTS)
 
 
 @dataclass(frozen=True)
@@ -191,38 +198,6 @@ class Script:
         return next((part.doubt for part in self.segments if part.doubt), "")
 
 
-def _explain_unspelled_words(words: tuple[str, ...], globs: Globs, spelled_count: int) -> str:
-    """Return why a rule that names so many of the words does not allow all of them."""
-    analysis, place = analyze_command(words, globs), match_program(words, globs)
-    if analysis.read_only:
-        return ""
-    if spelled_count >= len(words):
-        return analysis.why if analysis.piped else ""
-    if place is None or not place.is_known or spelled_count < place.length:
-        return analysis.why
-    if _changes_nothing(words, globs, place.length, spelled_count):
-        return ""
-    start = len(words) - len(analysis.inner[-1].words) if analysis.inner else len(words)
-    if place.form.then is not None and start < spelled_count and words[start:] == analysis.inner[-1].words:
-        return _explain_unspelled_words(words[start:], analysis.inner[-1].globs, spelled_count - start)
-    return analysis.why
-
-
-def _changes_nothing(words: tuple[str, ...], globs: Globs, length: int, spelled_count: int) -> bool:
-    """Return whether the words beyond the rule have no effect on the command."""
-    place = match_program(words, globs)
-    form = place.form if place is not None else None
-    if form is None or form.neutral is None:
-        return False
-    arguments = read_arguments(words, spelled_count, form.kinds, form.style, form.rest, globs.leading)
-    operands = [word for _, word in arguments.operands]
-    if {place for place in globs.every if place >= spelled_count} - {place for place, _ in arguments.operands}:
-        return False  # a value that becomes several words
-    if arguments.unknown or arguments.commands or not arguments.names <= form.neutral | (form.read_only or frozenset()):
-        return False
-    return not operands or (form.arguments is not None and all(map(form.arguments.fullmatch, operands)))
-
-
 def read_line(line: str) -> Script:
     """Return a command line as segments, or as one opaque segment."""
     return (_read_line if len(line) <= MAX_BYTES else _read_line.__wrapped__)(line)  # longer ones are not parsed
@@ -239,9 +214,18 @@ def _read_line(line: str) -> Script:
 def _split_segments(commands: tuple[ParsedCommand, ...], line: str) -> Iterator[CommandSegment]:
     has_moved = False
     for number, command in enumerate(commands, 1):
-        segment = CommandSegment(command.text, command.words, command.globs, line=line, folder_changed=has_moved)
+        segment = _make_segment(command, line, folder_changed=has_moved)
         yield segment
         has_moved = has_moved or (number < len(commands) and any(map(changes_folder, segment.views)))
+
+
+def _make_segment(command: ParsedCommand, line: str, *, folder_changed: bool = False) -> CommandSegment:
+    analysis = analyze_command(command.words, command.globs)
+    targets, inputs = command.targets + analysis.targets, command.inputs + analysis.inputs
+    return CommandSegment(
+        command.text, command.words, command.globs, line=line, folder_changed=folder_changed,
+        writes=bool(targets), targets=targets, inputs=inputs,
+    )  # fmt: skip
 
 
 def _make_opaque_script(text: str, parsed_line: ParsedLine) -> Script:
@@ -279,4 +263,4 @@ def _read_word_list(words: list[str]) -> Script:
     text = " ".join(words)
     if not words[0] or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES or "\0" in text:
         return _make_opaque_script(text, ParsedLine(opaque="it is not a command"))
-    return Script((CommandSegment(text, tuple(words), line=text),))
+    return Script((_make_segment(ParsedCommand(text, tuple(words)), text),))

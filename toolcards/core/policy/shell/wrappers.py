@@ -14,8 +14,8 @@ from functools import lru_cache
 from toolcards.core.policy.shell.analysis import CommandAnalysis, analyze_command
 from toolcards.core.policy.shell.arguments import may_mean_option
 from toolcards.core.policy.shell.catalogs import ProgramForm, find_program
-from toolcards.core.policy.shell.globs import NO_GLOBS
-from toolcards.core.policy.shell.parser import parse_line
+from toolcards.core.policy.shell.plain.globs import NO_GLOBS
+from toolcards.core.policy.shell.plain.parser import parse_line
 
 MAX_VIEWS = 64
 MAX_DEPTH = 6

@@ -10,7 +10,7 @@ from tests.support.effort import draw
 from tests.support.tables import loop_over
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
-from toolcards.core.policy.shell.parser import MAX_COMMANDS, parse_line
+from toolcards.core.policy.shell.plain.parser import MAX_COMMANDS, parse_line
 from toolcards.core.policy.shell.script import Likelihood, read_command, read_line
 
 PLAIN = [
@@ -24,7 +24,13 @@ PLAIN = [
     ("ls >/dev/null 2>&1 | wc", [("ls",), ("wc",)]),
     ("find . -exec ls {} \\; ! -name x", [("find", ".", "-exec", "ls", "{}", ";", "!", "-name", "x")]),
     ("find . \\( -name a \\)", [("find", ".", "(", "-name", "a", ")")]),
-    ("a b{}c 'é'", [("a", "b{}c", "é")]),
+    ("a b{}c 'é' é", [("a", "b{}c", "é", "é")]),
+    ("ls # x", [("ls",)]),
+    ("ls > f 2>> g", [("ls",)]),
+    ("cat < f", [("cat",)]),
+    ("ls \\\n x", [("ls", "x")]),
+    ("ls 'a\nb'", [("ls", "a\nb")]),
+    ("for f in a b; do cat $f; done", [("cat", "a"), ("cat", "b")]),
 ]
 
 
@@ -43,7 +49,6 @@ OPAQUE = [
     "ls;;ls",
     "ls &",
     "ls & ls",
-    "ls # x",
     "# ls",
     "ls $X",
     "ls `x`",
@@ -55,14 +60,9 @@ OPAQUE = [
     "[[ x ]]",
     "A=1 ls",
     "A=1",
-    "ls > f",
-    "ls >f",
-    "ls 2>f",
-    "ls < f",
     "ls <<E\nE\n",
     "ls <<< x",
     "ls |& x",
-    "ls \\\n x",
     "l\\s",
     "time ls",
     "coproc ls",
@@ -79,8 +79,6 @@ OPAQUE = [
     "ls !x",
     "ls !!",
     "é",
-    "ls é",
-    "ls 'a\nb'",
     "ls 'a",
     'ls "a',
     "ls\tx",
@@ -91,7 +89,6 @@ OPAQUE = [
     "ls 2>&1 x",
     "ls >/dev/null x",
     "2>/dev/null ls",
-    "ls =~ x",
     "f() { ls; }",
     "function f { ls; }",
     "select a in b; do ls; done",
@@ -221,6 +218,6 @@ def test_what_is_plain_gives_the_line_back(line):
     at = 0
     for command in commands:  # the line contains every command, in order, with only operators between
         result = line.index(command.text, at)
-        assert not line[at:result].strip(" ;|&\n")
+        assert not line[at:result].replace("\\\n", "").strip(" ;|&\n")
         at = result + len(command.text)
-    assert not commands or not line[at:].strip(" ;\n")
+    assert not commands or not line[at:].replace("\\\n", "").strip(" ;\n")

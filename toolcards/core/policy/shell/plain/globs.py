@@ -12,8 +12,6 @@ from toolcards.core.policy.shell.program_forms import ProgramForm
 
 NOWHERE: frozenset[int] = frozenset()
 GLOB_SIGNS = re.compile(r"[*?\[]")
-_EMPTY_QUOTES = re.compile(r"(?:''|\"\")+")
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
 class Globs(NamedTuple):
@@ -34,19 +32,6 @@ class Globs(NamedTuple):
 
 
 NO_GLOBS = Globs()
-
-
-def is_glob(raw: str) -> bool:
-    """Return whether the spelling of a word has a pattern outside quotes."""
-    return GLOB_SIGNS.search(raw) is not None and GLOB_SIGNS.search(_QUOTED.sub("", raw)) is not None
-
-
-def starts_with_glob(raw: str) -> bool:
-    """Return whether a word with a pattern begins with it.
-
-    Empty quotes before the pattern are ignored.
-    """
-    return GLOB_SIGNS.match(_EMPTY_QUOTES.sub("", raw)) is not None
 
 
 def may_expand_to(word: str, target: str) -> bool:

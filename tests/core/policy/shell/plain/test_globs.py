@@ -5,33 +5,14 @@ import pytest
 from tests.support.tables import loop_over
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
-from toolcards.core.policy.shell.globs import is_glob, may_expand_to, starts_with_glob
-from toolcards.core.policy.shell.parser import parse_line
+from toolcards.core.policy.shell.plain.globs import may_expand_to
+from toolcards.core.policy.shell.plain.parser import parse_line
 
 
 def judge_line(effect, words, line, default):
     match = {"tool": "Bash", "args": [{"path": "/command", "op": "cmd", "value": words}]}
     policy = parse({"default": default, "rules": [{"id": "r", "effect": effect, "match": match | {"tool": ["Bash"]}}]})
     return decide(policy, PolicyRequest.for_tool("Bash", input={"command": line})).effect
-
-
-@pytest.mark.parametrize(
-    ("raw", "glob", "leading"),
-    [
-        ("a", False, False),
-        ("'a*'", False, False),
-        ('"*"', False, False),
-        ("a*", True, False),
-        ("*", True, True),
-        ("''*", True, True),
-        ("\"\"''?x", True, True),
-        ("'a'*", True, False),
-        ("-[x]", True, False),
-    ],
-)
-def test_patterns_differ_from_quoted_text(raw, glob, leading):
-    assert is_glob(raw) is glob
-    assert (glob and starts_with_glob(raw)) is leading
 
 
 def test_a_command_knows_which_of_its_words_are_patterns():

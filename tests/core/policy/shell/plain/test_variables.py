@@ -1,0 +1,43 @@
+"""Variables that change nothing but the line."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.tables import loop_over
+from toolcards.core.policy.shell.plain.variables import check_environment, is_harmless_name, may_set_variables
+from toolcards.core.policy.shell.plain.words import NotPlain, Word
+
+
+@loop_over("name", ["f", "file", "x1", "pod_name", "FILE", "X", "URL", "rc"])
+def test_names_that_only_the_line_reads_are_harmless(name: str) -> None:
+    assert is_harmless_name(name)
+
+
+@loop_over(
+    "name",
+    [
+        "PATH", "path", "IFS", "LD_PRELOAD", "GIT_DIR", "BASH_ENV", "ENV", "HOME", "EDITOR", "PYTHONPATH",
+        "NODE_OPTIONS",
+        "http_proxy", "npm_config_script_shell", "fpath", "status", "PS4", "CDPATH", "_", "KUBECONFIG", "GOFLAGS",
+        "DOCKER_HOST", "prompt", "PIPESTATUS", "histchars", "COMPOSE_FILE",
+    ],
+)  # fmt: skip
+def test_names_that_shells_and_programs_read_are_not(name: str) -> None:
+    assert not is_harmless_name(name)
+
+
+@loop_over(
+    ("words", "sets"),
+    [("read x", True), ("command read x", True), ("printf -v x y", True), (". ./x", True), ("eval x=1", True),
+     ("printf x", False), ("cat read.txt", False)],
+)  # fmt: skip
+def test_commands_that_may_set_variables_are_known(words: str, sets: bool) -> None:
+    assert may_set_variables(tuple(words.split())) is sets
+
+
+def test_only_harmless_variables_may_stand_before_a_program() -> None:
+    check_environment([("CI", Word("1", "1")), ("LANG", Word("C", "C"))])
+    for name in ("PATH", "FOO", "NODE_OPTIONS", "GIT_EDITOR", "LD_PRELOAD"):
+        with pytest.raises(NotPlain):
+            check_environment([("CI", Word("1", "1")), (name, Word("1", "1"))])
