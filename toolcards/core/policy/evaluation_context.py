@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from toolcards.client.common.canonical_json import MAX_NODES
+from toolcards.core.policy.places.project import Project
 from toolcards.core.policy.request import PolicyRequest
-from toolcards.core.policy.shell.catalogs import explain_other_arguments, find_tool, list_command_paths
+from toolcards.core.policy.shell.catalogs import explain_other_arguments, find_tool, list_command_paths, move_project
 from toolcards.core.policy.shell.script import Script, read_command
 
 # About fifty conditions on every value of the largest input; most calls take fewer than 200.
@@ -117,6 +118,11 @@ class EvaluationContext:
         scripts = self.scripts(path)
         return scripts[0] if scripts else None
 
+    @property
+    def project(self) -> Project | None:
+        """The project as seen from the folder of the command."""
+        return move_project(self.request.tool, self.request.input, self.request.project)
+
     def _script(self, value: Any) -> Script | None:
         self.step(_SCRIPT_STEPS + count_characters(value) // _SCRIPT_CHARACTERS)
         return read_command(value, find_tool(self.request.tool).list)
@@ -128,7 +134,7 @@ class EvaluationContext:
         if not path:
             paths = list_command_paths(self.request.tool)
             path = next((each for each in paths if self.values(each)), path)
-        return explain_other_arguments(self.request.tool, self.request.input, path, covered_keys)
+        return explain_other_arguments(self.request.tool, self.request.input, path, covered_keys, self.request.project)
 
 
 def _join_scripts(scripts: tuple[Script | None, ...]) -> tuple[Script | None, ...]:

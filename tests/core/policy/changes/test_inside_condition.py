@@ -18,6 +18,7 @@ def find_effect(document: dict[str, Any], tool: str, value: Any, root: str = ROO
     return decide(parse(document), PolicyRequest.for_tool(tool, input=value, root=root, **fields)).effect
 
 
+INSIDE = {"path": "", "op": "inside_project"}
 ROWS = [
     ("allow", "ask", "a.py", "allow"), ("allow", "ask", "/etc/a", "ask"), ("allow", "ask", "a/../b", "ask"),
     ("allow", "ask", ".git/config", "ask"), ("ask", "allow", "a.py", "ask"), ("ask", "allow", "a/../b", "ask"),
@@ -73,3 +74,86 @@ def test_all_or_any_of_the_values_count() -> None:
 def test_a_condition_has_a_name_for_people() -> None:
     assert InsideCondition((), every=True).name.strip() == "inside_project"
     assert InsideCondition(("file_path",), every=True).name == "/file_path inside_project"
+
+
+# ---------------------------------------------------------------- commands
+COMMANDS = {
+    "default": "ask",
+    "rules": [
+        {
+            "effect": "allow",
+            "match": {"args": [{"path": "", "op": "effect", "value": ["none", "writes", "deletes"]}, INSIDE]},
+        }
+    ],
+}
+LINES = [
+    ("Bash", {"command": "touch a"}, "allow"), ("Bash", {"command": "touch /etc/a"}, "ask"), ("Bash",
+    {"command": "ls"}, "allow"),
+    ("Bash", {"command": "ls /etc && touch a"}, "allow"), ("Bash", {"command": "touch a && touch ../b"}, "ask"),
+    ("Bash", {"command": "touch a; curl x"}, "ask"), ("Bash", {"command": "cat .env"}, "allow"),
+    ("shell", {"command": ["touch", "a"], "workdir": "src"}, "allow"), ("shell", {"command": ["touch", "/etc/a"]},
+    "ask"),
+    ("shell", {"command": ["touch", "a"], "workdir": ROOT}, "allow"), ("shell", {"command": ["touch", "a"],
+    "workdir": "/etc"}, "ask"),
+    ("shell", {"command": ["touch", "hooks/a"], "workdir": ".git"}, "ask"), ("shell", {"command": ["ls"],
+    "workdir": ".."}, "ask"),
+    ("exec_command", {"cmd": "touch a", "workdir": f"{ROOT}/src", "yield_time_ms": 1000}, "allow"),
+    ("exec_command", {"cmd": "touch ../a", "workdir": f"{ROOT}/src"}, "allow"),
+    ("exec_command", {"cmd": "touch ../../a", "workdir": f"{ROOT}/src"}, "ask"),
+    ("exec_command", {"cmd": "touch a", "workdir": 5}, "ask"), ("exec_command", {"cmd": "touch a", "env": {"A": "b"}},
+    "ask"),
+    ("local_shell", {"action": {"command": ["touch", "a"], "working_directory": "/etc"}}, "ask"),
+    ("local_shell", {"action": {"command": ["touch", "a"], "working_directory": "src"}}, "allow"),
+    ("run_shell_command", {"command": "touch a", "directory": ""}, "allow"), ("powershell", {"command": "touch a"},
+    "ask"),
+    ("exec_command", {"action": "close", "session_id": 1}, "ask"),
+]  # fmt: skip
+
+
+@loop_over(("tool", "value", "answer"), LINES)
+def test_a_command_is_judged_where_its_tool_takes_it(tool: str, value: Any, answer: str) -> None:
+    assert find_effect(COMMANDS, tool, value) == answer
+    assert find_effect(COMMANDS, tool, value, root="/") == "ask"
+
+
+def test_a_command_without_a_project_is_not_inside() -> None:
+    assert find_effect(COMMANDS, "Bash", {"command": "touch a"}, root="") == "ask"
+
+
+def test_rules_can_cover_a_line_together() -> None:
+    arguments = [
+        [{"path": "/command", "op": "effect", "value": "none"}],
+        [{"path": "/command", "op": "effect", "value": "writes"}, INSIDE],
+    ]
+    document = {
+        "default": "ask",
+        "rules": [{"effect": "allow", "match": {"tool": ["Bash"], "args": each}} for each in arguments],
+    }
+    for command, answer in (
+        ("ls /etc && touch a", "allow"),
+        ("ls && touch /etc/a", "ask"),
+        ("touch a; touch ../b", "ask"),
+    ):
+        assert find_effect(document, "Bash", {"command": command}) == answer
+
+
+def test_alone_it_allows_only_plain_changes_of_files() -> None:
+    document = {"default": "ask", "rules": [{"effect": "allow", "match": {"args": [INSIDE]}}]}
+    for command, answer in (
+        ("touch a", "allow"),
+        ("python a.py", "ask"),
+        ("make", "ask"),
+        ("rm ../a", "ask"),
+        ("ls", "allow"),
+    ):
+        assert find_effect(document, "Bash", {"command": command}) == answer
+
+
+def test_a_look_in_a_folder_of_the_project_needs_no_question() -> None:
+    looks = {
+        "default": "ask",
+        "rules": [{"effect": "allow", "match": {"args": [{"path": "", "op": "effect", "value": "none"}]}}],
+    }
+    for folder, answer in ((f"{ROOT}/src", "allow"), (ROOT, "allow"), ("/etc", "ask"), ("..", "ask"), (None, "ask")):
+        assert find_effect(looks, "exec_command", {"cmd": "git status", "workdir": folder}) == answer
+        assert find_effect(looks, "exec_command", {"cmd": "git status", "workdir": f"{ROOT}/src"}, root="") == "ask"

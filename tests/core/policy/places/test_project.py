@@ -28,7 +28,8 @@ INSIDE = [
     "a", "./a", "src/a.py", "src//a.py", ROOT, f"{ROOT}/a", f"{ROOT}/", ".", "./", "a..b", "src/test_*.py", "*.pyc",
     "tests/test_?.py", "app/[id]/page.tsx", "app/[...slug]/page.tsx", "app/(shop)/page.tsx", ".gitignore",
     ".editorconfig", "a b", "ä/ö",
-    ".env.example", "src/environment.ts", "docs/git/HEADER.md", ".github-notes/a", "gradle/a", "requirements/notes.md",
+    ".env.example", "src/environment.ts", "docs/git/HEADER.md", "tests/test_a.py::test_b", ".github-notes/a",
+    "gradle/a", "requirements/notes.md",
 ]  # fmt: skip
 OUTSIDE_OR_PROTECTED = [
     "/etc/passwd", "/home/ann", "/home/ann/shop2/a", "/", "..", "../..", "../other/a", "../../../../etc",
@@ -42,7 +43,8 @@ OUTSIDE_OR_PROTECTED = [
     "packages/a/package.json", "package-lock.json", ".npmrc", ".husky/pre-commit", ".pre-commit-config.yaml",
     "pyproject.toml", "requirements-dev.txt", "requirements/dev.txt", "Cargo.toml", ".cargo/config.toml", "go.mod",
     "gradle/wrapper/gradle-wrapper.jar", ".bashrc", ".vscode/tasks.json", ".devcontainer/Dockerfile", "a/HEAD",
-    "a.git/config", "toolcards.sqlite3", ".toolcards/a", ".env[x]".replace("[x]", "1"), "ﬁx/.ｇit".replace("ｇ", "g"),
+    "a.git/config", ".git::x", "src/package.json::$x".replace("$", ""), "toolcards.sqlite3", ".toolcards/a",
+    ".env[x]".replace("[x]", "1"), "ﬁx/.ｇit".replace("ｇ", "g"),
 ]  # fmt: skip
 UNTOLD = [
     "", " a", "a ", "~", "~/a", "~ann/a", "$HOME/a", "a/$b", "`a`", "a/../b", "a/..", "./.git/../.git/hooks", "..\\a",
@@ -52,7 +54,7 @@ UNTOLD = [
     "/home/ann/Shop/a", "/home/*/shop/a", "/proc/self/cwd/a", "*", "?*", ".*", ".e*", ".g?t/hooks", "p*.json",
     "src/*.py", "docs/*.md",
     "package.jso[n]", "package.jso[[:alpha:]]", "package.js[!]a]n", "{a,.git}/x", "{a..z}", "a{b/c,.git}", "git~1/a",
-    "a/.git./b", "a:b", ".git::x", "x" * 300, "a/" * 70, "a" * 5_000, "**/CLAUDE.md".replace("CLAUDE",
+    "a/.git./b", "a:b", ":a", "x" * 300, "a/" * 70, "a" * 5_000, "**/CLAUDE.md".replace("CLAUDE",
     "C*"),
 ]  # fmt: skip
 

@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.support.tables import loop_over
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.presets import PRESETS
+from toolcards.core.policy.places.project import read_project
 from toolcards.core.policy.shell.catalogs import (
     explain_other_arguments,
     find_program,
     list_names,
     load_programs,
     load_tools,
+    move_project,
 )
 
 SHELL = ("Bash", "/command")
+
+
+SHOP = read_project("/home/ann/shop")
+
+
+@loop_over(
+    ("tool", "arguments", "folder"),
+    [
+        ("exec_command", {"cmd": "ls", "workdir": "/home/ann/shop/src"}, "src"), ("shell", {"workdir": "src"}, "src"),
+        ("local_shell", {"action": {"working_directory": "src"}}, "src"), ("exec_command", {"workdir": ""}, "."),
+        ("exec_command", {"workdir": None}, "."), ("exec_command", {}, "."), ("exec_command", None, "."),
+        ("exec_command", {"workdir": "/etc"}, None), ("exec_command", {"workdir": ["src"]}, None),
+        ("exec_command", {"workdir": "src", "cwd": "src"}, None), ("Bash", {"cwd": "../x"}, None),
+        ("unknown", {"workdir": "/etc"}, "."),
+    ],
+)  # fmt: skip
+def test_a_folder_among_the_arguments_is_where_the_command_runs(tool: str, arguments: Any, folder: str | None) -> None:
+    assert SHOP is not None
+    assert move_project(tool, arguments, SHOP) == (SHOP.move(folder) if folder else None)
+    assert move_project(tool, arguments, None) is None
 
 
 def test_every_form_says_what_it_does():

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from toolcards.core.policy.changes.changed_commands import locate_commands
 from toolcards.core.policy.changes.edit_tools import locate_edits
 from toolcards.core.policy.evaluation_context import CHARACTERS, EvaluationContext, count_characters
 from toolcards.core.policy.matching.conditions import format_pointer
 from toolcards.core.policy.places.project import Project
+from toolcards.core.policy.shell.catalogs import find_tool
 from toolcards.core.policy.shell.script import CommandSegment
 from toolcards.core.policy.truth import FALSE, UNKNOWN, Truth
 
@@ -19,11 +21,12 @@ _PATH_STEPS = 16  # to locate one path
 class InsideCondition:
     """Whether the paths at `path` are inside of the project; of the whole input, everything that the call changes.
 
-    `every`: all of them must be, else one is enough.
+    `every`: all of them must be, else one is enough. `names_command`: the clause also says which commands may run.
     """
 
     path: tuple[str, ...]
     every: bool
+    names_command: bool = False
     cost: int = 3
 
     @property
@@ -33,8 +36,11 @@ class InsideCondition:
 
     def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
         """Return the answer over everything that changes."""
-        answers: tuple[Truth, ...] | None = context.remember(("inside", self.path), lambda: self._read(context))
+        key = ("inside", self.path, self.names_command)
+        answers: tuple[Truth, ...] | None = context.remember(key, lambda: self._read(context))
         context.step()
+        if segment is not None and answers is not None:
+            answers = self._select(context, segment, answers)
         if answers is None:
             return UNKNOWN
         if not answers:
@@ -46,6 +52,8 @@ class InsideCondition:
         values = context.values(self.path)
         if project is None or values is None:
             return None
+        if self._takes_command(context):
+            return self._locate_command(context)
         if not self.path:
             context.step(1 + count_characters(context.request.input) // CHARACTERS)
             answers = locate_edits(context.request, project)
@@ -53,6 +61,32 @@ class InsideCondition:
             return answers
         context.step(_PATH_STEPS * len(values))
         return tuple([_locate_value(project, value) for value in values])
+
+    def _takes_command(self, context: EvaluationContext) -> bool:
+        paths = find_tool(context.request.tool).paths
+        return bool(paths) and (not self.path or self.path in paths)
+
+    def _locate_command(self, context: EvaluationContext) -> tuple[Truth, ...] | None:
+        scripts, project = context.scripts(self.path), context.project
+        if not scripts or project is None:
+            return None
+        answers = locate_commands(scripts[0], project, names_command=self.names_command)
+        words = sum(len(segment.words) for segment in scripts[0].segments) if scripts[0] else 0
+        context.step(_PATH_STEPS * (words + len(answers)))
+        if len(scripts) > 1 or context.explain_argument_doubt(self.path, frozenset(), names_tool=True):
+            return (*answers, UNKNOWN)
+        return answers
+
+    def _select(
+        self, context: EvaluationContext, segment: CommandSegment, answers: tuple[Truth, ...]
+    ) -> tuple[Truth, ...]:
+        """Return the answers for one segment of the command, and for what is no segment."""
+        scripts = context.scripts(self.path) if self._takes_command(context) else None
+        if not scripts or scripts[0] is None:
+            return answers
+        segments = scripts[0].segments
+        own = [answer for each, answer in zip(segments, answers, strict=False) if each is segment or each == segment]
+        return (*(own or answers), *answers[len(segments) :])
 
     def actual(self, context: EvaluationContext) -> Any:
         """Return the value, or the values."""

@@ -90,6 +90,8 @@ def compile_clause(doc: ClauseDoc, *, wide: bool, pointer: str = "", tools: list
 
 def _add_clause_context(condition: Condition, arguments: list[ArgumentDoc], names_tool: bool) -> Condition:
     """Return the condition; one on a command gets the tools and arguments that its clause names."""
+    if isinstance(condition, InsideCondition):
+        return replace(condition, names_command=any(MATCHERS[argument.op].command for argument in arguments))
     if not isinstance(condition, CommandCondition):
         return condition
     covered_keys = {parse_pointer(argument.path)[0] for argument in arguments if len(parse_pointer(argument.path)) == 1}

@@ -153,9 +153,9 @@ def _find_harmless(names: Names, recursive: bool) -> Truth:
     globs = [name for name in folded_names if _GLOB & set(name)]
     if len(globs) > _MAX_GLOBS or any(len(name) > _LONGEST_GLOB for name in globs):
         return UNKNOWN
+    folded_names = tuple(name.partition(":")[0] for name in folded_names)  # on Windows, the file of a stream
     if any(
-        len(name) > _LONGEST_NAME or name[-1] in ". " or ":" in name or _SHORT_NAME.search(name)
-        for name in folded_names
+        not name or len(name) > _LONGEST_NAME or name[-1] in ". " or _SHORT_NAME.search(name) for name in folded_names
     ):
         return UNKNOWN  # too long for a disk, or another name on Windows
     if names and folded_names[-1] in places.harmless:

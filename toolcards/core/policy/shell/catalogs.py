@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
+from toolcards.core.policy.places.project import Project
 from toolcards.core.policy.shell.program_forms import EFFECTS, InvalidCatalog, ProgramForm, read_form
 
 __all__ = ["EFFECTS", "InvalidCatalog", "ProgramCatalog", "ProgramForm", "find_program", "load_programs"]
@@ -109,7 +110,7 @@ def is_plain_name(word: str) -> bool:
 LISTS = ("", "words", "lines")
 # Reasons are stored unencrypted, so they name no argument that the agent invented.
 _REPORTED_ARGUMENTS = frozenset({"env", "cwd", "workdir", "shell", "directory", "dangerouslyDisableSandbox"})
-_FIELDS = frozenset({"command", "list", "harmless", "unset", "foreign"})
+_FIELDS = frozenset({"command", "list", "harmless", "unset", "folder", "foreign"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +119,14 @@ class CommandTool:
 
     `paths`: the paths of the command; empty for an unknown tool. `list`: what a list is, `words` or `lines`.
     `harmless`: keys without effect on the command; `unset`: keys without effect if their value is empty.
-    `foreign`: the text is not for a POSIX shell.
+    `folders`: keys of the folder in which it runs. `foreign`: the text is not for a POSIX shell.
     """
 
     paths: tuple[tuple[str, ...], ...] = ()
     list: str = ""
     harmless: frozenset[str] = frozenset()
     unset: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
     foreign: bool = False
 
     @property
@@ -150,6 +152,7 @@ def load_tools() -> Mapping[str, CommandTool]:
                 row.get("list", ""),
                 frozenset(row.get("harmless", "").split()),
                 frozenset(row.get("unset", "").split()),
+                frozenset(row.get("folder", "").split()),
                 row.get("foreign", False),
             )
     return tools
@@ -175,11 +178,16 @@ def list_command_paths(name: str) -> tuple[tuple[str, ...], ...]:
 
 
 def explain_other_arguments(
-    name: str, arguments: Any, path: tuple[str, ...], covered_keys: frozenset[str] = frozenset()
+    name: str,
+    arguments: Any,
+    path: tuple[str, ...],
+    covered_keys: frozenset[str] = frozenset(),
+    project: Project | None = None,
 ) -> str:
     """Return why other arguments may change the command, or "".
 
-    `covered_keys`: keys of the arguments that other conditions of the same clause read.
+    `covered_keys`: keys of the arguments that other conditions of the same clause read. A folder inside of the
+    project changes nothing about what runs.
     """
     tool = find_tool(name)
     if tool.foreign:
@@ -192,11 +200,29 @@ def explain_other_arguments(
             value = _select_item(value, token)
         elif isinstance(value, dict):
             for key in value:
+                if key in tool.folders and _move(project, value[key]) is not None:
+                    continue
                 if key != token and not _is_harmless_argument(tool, key, value[key], covered_keys, depth):
                     argument = f"the argument {key}" if key in _REPORTED_ARGUMENTS else "another argument"
                     return f"{argument} may change what runs"
             value = value.get(token)
     return ""
+
+
+def move_project(name: str, arguments: Any, project: Project | None) -> Project | None:
+    """Return the project as seen from the folder in the arguments.
+
+    None if it is not certain.
+    """
+    keys = find_tool(name).folders
+    levels = [arguments, arguments.get("action")] if isinstance(arguments, dict) else []
+    found_folders = [level[key] for level in levels if isinstance(level, dict) for key in keys & level.keys()]
+    folders = [folder for folder in found_folders if folder not in (None, "")]
+    return project if not folders else _move(project, folders[0]) if len(folders) == 1 else None
+
+
+def _move(project: Project | None, folder: Any) -> Project | None:
+    return project.move(folder) if project is not None and isinstance(folder, str) else None
 
 
 def _select_item(items: list[Any], token: str) -> Any:
