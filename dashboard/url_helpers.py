@@ -52,6 +52,11 @@ def build_vote_url(approval: str) -> str:
     return f"/approvals/{approval}/vote"
 
 
+def build_rule_url(rule_id: str) -> str:
+    """Return the address of a rule of the policy's draft."""
+    return f"/policy/rules/{rule_id}/"
+
+
 def build_undo_url(approval: str) -> str:
     """Return where the undo of an approval is posted."""
     return f"/approvals/{approval}/undo"

@@ -14,6 +14,7 @@ from django.conf import settings
 
 from dashboard import url_helpers
 from dashboard.cards import duration_bar, labels, safe_text
+from dashboard.cards.lasting_offers import LastingOffer, list_lasting_offers
 from dashboard.cards.payloads import excerpts
 from dashboard.cards.payloads.excerpts import Excerpt
 from dashboard.cards.payloads.input_changes import diff_lines
@@ -339,6 +340,16 @@ class CardView:
         options = ["Also allow repeats"] * bool(self.grants) + ["edit the input"] * bool(self._terms.get("editable"))
         text = ", or ".join(options)
         return text[:1].upper() + text[1:]
+
+    @property
+    def lasting_offers(self) -> list[LastingOffer]:
+        """Return the lasting answers; a high risk has none."""
+        return [] if self.risk.level == "high" else list_lasting_offers(self._terms)
+
+    @property
+    def lasting_rule_url(self) -> str:
+        """Return where the rule of a lasting answer can be edited."""
+        return url_helpers.build_rule_url(self.card.approval.lasting_rule) if self.card.approval else ""
 
     @property
     def _terms(self) -> dict[str, Any]:

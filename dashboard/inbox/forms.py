@@ -9,6 +9,7 @@ from django import forms
 from django.http import HttpRequest, QueryDict
 
 from dashboard.accounts.sessions import is_still_signed_in
+from dashboard.cards.risk.assessment import assess_call_risk
 from dashboard.form_fields import read_json
 from toolcards import gate
 from toolcards.core.calls.elicitation import FormField, InvalidAnswer
@@ -23,7 +24,11 @@ MAX_LENGTH = 4_000  # characters of one answer
 class BallotForm(forms.Form):
     """One person's vote on one approval, and what they saw."""
 
-    decision = forms.ChoiceField(choices=[(name, name) for name in ("approve", "deny", "edit", "answer")])
+    decision = forms.ChoiceField(
+        choices=[(name, name) for name in ("approve", "deny", "edit", "answer")], required=False
+    )
+    always = forms.CharField(max_length=100, required=False)
+    always_deny = forms.CharField(max_length=100, required=False)
     rev = forms.IntegerField(min_value=0)
     args_sha256 = forms.CharField(max_length=64, required=False)
     view_sha256 = forms.CharField(max_length=64, required=False)
@@ -33,6 +38,20 @@ class BallotForm(forms.Form):
     grant = forms.CharField(max_length=200, required=False)
     grant_minutes = forms.FloatField(required=False)
     edited_args = forms.CharField(max_length=256 * 1024, required=False)
+
+    def clean(self) -> dict[str, Any]:
+        """Return the fields with the decision.
+
+        A button of a lasting answer sends only its own field.
+        """
+        form_data: dict[str, Any] = super().clean() or self.cleaned_data
+        if form_data.get("always_deny"):
+            form_data |= {"always": form_data["always_deny"], "decision": form_data.get("decision") or "deny"}
+        if form_data.get("always"):
+            form_data["decision"] = form_data.get("decision") or "approve"
+        if not form_data.get("decision") and "decision" not in self.errors:
+            self.add_error("decision", "This field is required.")
+        return form_data
 
     def clean_grant(self) -> dict[str, Any] | None:
         """Return the requested standing approval, as an object or its kind."""
@@ -85,6 +104,12 @@ def convert_answers(ballot: Ballot, call: ToolCall, fields: QueryDict) -> Ballot
         return replace(ballot, decision="edit", edited_args=add_values(card.input, values))
     answers = {question.text: _read_answer(question, index, fields) for index, question in enumerate(questions)}
     return replace(ballot, decision="edit", edited_args=add_answers(card.input, answers))
+
+
+def check_lasting_answer(ballot: Ballot, call: ToolCall) -> None:
+    """Raise InvalidRequest for a lasting approval of a high risk."""
+    if ballot.decision != "deny" and assess_call_risk(call).level == "high":
+        raise InvalidRequest("This is high risk, so each call is asked about.", code="always_not_offered")
 
 
 def _read_answer(question: Question, index: int, fields: QueryDict) -> list[str]:

@@ -23,7 +23,7 @@ from dashboard.cards.page_parts import PageState
 from dashboard.cards.safe_text import mark_text
 from dashboard.form_fields import join_errors
 from dashboard.inbox import groups, history, order
-from dashboard.inbox.forms import ANSWER, BallotForm, cast_vote, convert_answers
+from dashboard.inbox.forms import ANSWER, BallotForm, cast_vote, check_lasting_answer, convert_answers
 from toolcards import gate
 from toolcards.gate import RequestRefused
 from toolcards.models import Approval, Run, Source, ToolCall
@@ -103,6 +103,8 @@ def vote(request: HttpRequest, pk: str) -> HttpResponse:
         ballot = form.ballot(pk, signed_in_at=sign_in_log.get_sign_in_time(request))
         if ballot.decision == ANSWER:
             ballot = convert_answers(ballot, _find_call(pk), request.POST)
+        if ballot.always:
+            check_lasting_answer(ballot, _find_call(pk))
         cast_vote(request, ballot)
     except RequestRefused as refused:
         return _render_rejected(request, pk, refused.status, refused.message)

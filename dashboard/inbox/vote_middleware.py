@@ -54,6 +54,8 @@ _PATTERNS = {
     "rev": re.compile(r"[0-9]{1,9}"),
     "args_sha256": re.compile(r"[0-9a-f]{0,64}"),
     "view_sha256": re.compile(r"[0-9a-f]{0,64}"),
+    "always": re.compile(""),
+    "always_deny": re.compile(""),
     "grant": re.compile(""),
     "grant_minutes": re.compile(""),
 }

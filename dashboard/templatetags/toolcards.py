@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from django import template
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from dashboard import url_helpers
@@ -34,6 +34,14 @@ register.filter("reason_need", labels.describe_reason_need)
 def visible(value: Any) -> SafeString:
     """Return agents' text escaped, with marks for invisible characters."""
     return safe_text.mark_html(str(value))
+
+
+@register.filter
+def quoted(value: Any) -> SafeString:
+    """Return agents' text escaped, with marks; what stands between backticks is code."""
+    parts = [safe_text.mark_html(part) for part in str(value).split("`")]
+    parts[1::2] = [format_html("<code>{}</code>", part) for part in parts[1::2]]
+    return format_html_join("", "{}", ((part,) for part in parts))
 
 
 @register.filter

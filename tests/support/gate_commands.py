@@ -29,12 +29,12 @@ class RecordFacts(Command):
         self.answer = run.row.pk
 
 
-def make_ballot(call: ToolCall, decision: str) -> gate.Ballot:
+def make_ballot(call: ToolCall, decision: str, **more: str) -> gate.Ballot:
     """Return the ballot of a person who sees the call as it is now."""
     approval = call.as_card().approval
     assert approval is not None
     return gate.Ballot(
-        approval=approval.id, decision=decision, rev=call.as_card().rev, args_sha256=approval.args_sha256
+        approval=approval.id, decision=decision, rev=call.as_card().rev, args_sha256=approval.args_sha256, **more
     )
 
 

@@ -80,7 +80,8 @@ function askForSecondPress(card, button) {
 function checkPress(event) {
   const target = /** @type {Element} */ (event.target);
   /** @type {HTMLButtonElement | null} */
-  const button = target.closest?.('button[name=decision][value=approve], button[name=decision][value=edit]');
+  const button = target.closest?.(
+    'button[name=decision][value=approve], button[name=decision][value=edit], button[name=always]');
   const card = button?.closest('article.card');
   if (!card) return;
   const guard = guardOf(card);

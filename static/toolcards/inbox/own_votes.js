@@ -30,7 +30,7 @@ export const hasVoted = id => isRecent(votedAt, id);
 function rememberVote(event) {
   const card = /** @type {Element} */ (event.target).closest?.('article.card');
   const button = /** @type {HTMLButtonElement | null} */ (event.submitter);
-  if (card && button?.name === 'decision') votedAt.set(card.id, performance.now());
+  if (card && ['decision', 'always', 'always_deny'].includes(button?.name)) votedAt.set(card.id, performance.now());
   if (card && /** @type {Element} */ (event.target).matches('form.undo')) undoneAt.set(card.id, performance.now());
 }
 

@@ -123,16 +123,12 @@ ASKING_MORE: dict[str, dict[str, Any]] = {
 }
 
 
-@loop_over("name", WAITING_APPROVALS)
-def test_a_card_that_asks_has_the_bytes_of_its_template(name: str) -> None:
-    call, view = view_of(a_card(S.APPROVAL_REQUESTED, **WAITING_APPROVALS[name]))
-    assert is_plain(view)
-    assert render_plain_card(CardHtml(call, view)) == rendering.render_template(call, view)
+QUESTIONS = WAITING_APPROVALS | ASKING_MORE
 
 
-@pytest.mark.parametrize("name", ASKING_MORE)
-def test_a_card_that_asks_for_more_is_drawn_by_the_template(name: str) -> None:
-    call, view = view_of(a_card(S.APPROVAL_REQUESTED, **ASKING_MORE[name]))
+@loop_over("name", QUESTIONS)
+def test_a_card_that_asks_is_drawn_by_the_template(name: str) -> None:
+    call, view = view_of(a_card(S.APPROVAL_REQUESTED, **QUESTIONS[name]))
     assert not is_plain(view)
     assert rendering.render_uncached(call) == rendering.render_template(call, view)
 

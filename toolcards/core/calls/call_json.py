@@ -143,6 +143,8 @@ def _build_approval(ask: CardApproval | None, view: str | None = None) -> dict[s
         "edited_by": ask.edited_by or None,
         "escalated": [{"to": to, "at": format_time(timestamp)} for to, timestamp in ask.escalated],
         "agent_away": ask.away,
+        "lasting_rule": ask.lasting_rule or None,
+        "policy_version": ask.policy_version or None,
     }
 
 

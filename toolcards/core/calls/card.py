@@ -82,6 +82,8 @@ class CardApproval:
     inferred: bool = False  # no answer was reported: the result or the denial tells it
     outlasts_run: bool = False  # the agent's run ended to wait for the answer
     fetched: bool = False  # the agent read that it was approved; it may claim its permit later
+    lasting_rule: str = ""  # the rule that the answer wrote, for calls like this one
+    policy_version: int = 0  # the version that has it
 
 
 @dataclass(frozen=True)

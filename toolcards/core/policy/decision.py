@@ -40,7 +40,7 @@ class PolicyDecision:
     """The effect of policy on a call, and why. `rules` are all rules with this effect; `ask` has the terms of an ask.
 
     `complete`: every rule that could have been stricter was evaluated. `moment`: the recorded circumstances
-    (PolicyRequest.moment).
+    (PolicyRequest.moment). `offers`: the lasting answers to an ask (gate/lasting_answers.py).
     """
 
     effect: Effect
@@ -57,6 +57,7 @@ class PolicyDecision:
     grants: tuple[str, ...] = ()
     complete: bool = True
     moment: Mapping[str, Any] = field(default_factory=dict)
+    offers: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def liftable(self) -> bool:

@@ -54,7 +54,7 @@ class EquivalenceCriteria:
             tagged_values.append(value_tags)
         return (
             request.tool, request.source, request.kinds, request.agent_path, request.env, request.user,
-            request.is_known, request.changed, request.can_wait, tuple(tagged_values),
+            request.is_known, request.changed, request.can_wait, request.root, request.folder, tuple(tagged_values),
             request.run if self.run else "", request.now if self.time else 0,
             tuple(sorted(request.counts.items())) if self.counts else (),
             tuple([explain_other_arguments(request.tool, request.input, path, keys) for path, keys in self.alone]),

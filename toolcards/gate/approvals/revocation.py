@@ -11,6 +11,7 @@ from typing import Any
 from toolcards.audit.trail import Act
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
+from toolcards.gate import lasting_answers
 from toolcards.gate.decisions.eligibility import list_identities, load_terms, may_vote
 from toolcards.gate.refusals import NotAllowed, NotFound, TooLate
 from toolcards.gate.writer import audit_entries
@@ -72,6 +73,8 @@ class RevokeApproval(ApprovalCommand):
         tx.audit_acts.append(
             audit_entries.build_call_act(memory, card, "vote.undone", actor.kind, actor.name, tx.now, row.id)
         )
+        if card.approval is not None and card.approval.lasting_rule:
+            lasting_answers.take_back(card, self.person)
         for grant in Grant.objects.live(tx.now).filter(approval=row):  # grants of the revoked vote
             Grant.objects.filter(pk=grant.pk).update(revoked_at=tx.now)
             detail = {"grant": grant.id, "rule": grant.rule, "tool": grant.tool}

@@ -19,7 +19,7 @@ from toolcards.core.calls.call_json import compute_view_sha256
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.policy.decision import AskTerms
 from toolcards.encryption import get_redactor
-from toolcards.gate import emergency
+from toolcards.gate import emergency, lasting_answers, policy_store
 from toolcards.gate.approvals.edits import accept_edit
 from toolcards.gate.approvals.expected_decisions import answer_requests
 from toolcards.gate.approvals.expiry import is_past_deadline
@@ -27,6 +27,7 @@ from toolcards.gate.approvals.permits import build_permit_columns
 from toolcards.gate.decisions import grants
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import find_eligible_voters, list_identities, load_terms, may_vote
+from toolcards.gate.decisions.evaluation import build_policy_request
 from toolcards.gate.refusals import AlreadyDecided, CallChanged, InvalidRequest, NotAllowed, NotFound, TooLate
 from toolcards.gate.writer import approval_rows, audit_entries
 from toolcards.gate.writer.cache.run_memory import RunMemory
@@ -54,6 +55,7 @@ class Ballot:
     note: str = ""
     client_decision_id: str = ""
     grant: dict[str, Any] = field(default_factory=dict)
+    always: str = ""  # the lasting answer that the person chose, of those that the question offers
     edited_args: Any = None
     signed_in_at: float | None = None  # of the session, in epoch seconds; None: the person's latest sign-in
 
@@ -173,6 +175,10 @@ class CastVote(Command):
         voters = find_eligible_voters(terms, approval_rows.get_owner(row.run_id))  # others' votes no longer count
         same = [person for person, decision in self.decisions.items() if VOTE_DECISIONS[decision] is is_approved]
         votes = len(voters.intersection(same))
+        if ballot.always and max(terms.quorum, terms.deny_quorum) > 1:
+            raise InvalidRequest(
+                "Several people answer this call, so none gives a lasting answer.", code="always_not_offered"
+            )
         if votes < (terms.quorum if is_approved else terms.deny_quorum):
             self._count(tx, memory, row, card, votes if is_approved else None)
             return
@@ -182,7 +188,7 @@ class CastVote(Command):
         ballot = self.ballot
         return audit_entries.build_call_act(
             memory, card, "vote", "human", self.person.get_username(), now, row.id, decision=ballot.decision,
-            rev=ballot.rev, args_sha256=ballot.args_sha256, reason=ballot.reason,
+            rev=ballot.rev, args_sha256=ballot.args_sha256, reason=ballot.reason, always=ballot.always,
             note=trail.seal_words(ballot.note), grant=ballot.grant,
             edited_sha256=digest(json.loads(row.edited)) if ballot.decision == "edit" else "",
             client_decision_id=ballot.client_decision_id,
@@ -214,13 +220,22 @@ class CastVote(Command):
             row.args_sha256 = digest(value)  # a grant covers the input that was approved
         if is_approved and ballot.grant:
             self._create_grants(tx, memory, row, card, terms)
+        rule, version = self._write_lasting_rule(tx, memory, row, card, is_approved) if ballot.always else ("", 0)
         fact = f.ApprovalAnswered(
             card.call_id, is_approved, id=row.id, reason=ballot.reason,
             by=f.Actor("human", self.person.get_username()), input=value, has_input=is_edited,
-            args_sha256=digest(value) if is_edited else "", at=tx.now,
+            args_sha256=digest(value) if is_edited else "", lasting_rule=rule, policy_version=version, at=tx.now,
         )  # fmt: skip
         tx.record(memory, fact, card)
         answer_requests(tx, memory, memory.board.cards[card.ordinal], row.id, is_approved=is_approved)
+
+    def _write_lasting_rule(
+        self, tx: Transaction, memory: RunMemory, row: Approval, card: Card, is_approved: bool
+    ) -> tuple[str, int]:
+        if row.opener == "agent" or self.ballot.decision == "edit":
+            raise InvalidRequest("This question has no lasting answers.", code="always_not_offered")
+        request = build_policy_request(memory, card, policy_store.get_active_policy(), now=tx.now)
+        return lasting_answers.write_rule(request, card, self.person, self.ballot.always, is_approved=is_approved)
 
     def _create_grants(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card, terms: AskTerms) -> None:
         for grant in grants.create_grants(row, card, self.person, self.ballot.grant, terms.grants, tx.now):

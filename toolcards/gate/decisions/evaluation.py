@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
@@ -17,9 +16,9 @@ from toolcards.core.calls import questions
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.policy import decision as policies_core
 from toolcards.core.policy.decision import AskTerms, Effect, PolicyDecision, PolicyRequest, RuleSet
-from toolcards.core.policy.tool_names import make_tool_key
-from toolcards.gate import emergency, policy_store
+from toolcards.gate import emergency, lasting_answers, policy_store
 from toolcards.gate.approvals.holds import build_channel_columns
+from toolcards.gate.call_counts import count_recent_calls
 from toolcards.gate.decisions import forms, grants, tool_register
 from toolcards.gate.decisions.digests import digest_input, digest_value
 from toolcards.gate.decisions.eligibility import VoterCount, list_asking_rules, list_identities
@@ -31,11 +30,10 @@ from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.ids import new_id
-from toolcards.models import BreakGlass, Grant, ToolCall
+from toolcards.models import BreakGlass, Grant
 
 log = logging.getLogger(__name__)
 USE_TTL = 300.0  # seconds in which an allowed call has to claim its permit, unless its rule says otherwise
-LEAST_COUNTED = 500  # calls of a rate's window, so that a draft with another rate can be simulated
 _TERM_NAMES = [field.name for field in fields(AskTerms)]
 S = ToolCallState
 
@@ -148,8 +146,39 @@ def _decide(
         return _deny("gate_error", "The active policy cannot be read, so nothing is allowed.")
     except policy_store.NoActivePolicy:
         return _deny("gate_error", "There is no active policy, so nothing is allowed.")
-    source = memory.row.source
-    question = PolicyRequest.for_tool(
+    question = build_policy_request(memory, card, policy, tool_snapshot, can_wait=can_wait, now=now)
+    is_form, count_voters = questions.is_form(card.tool.name), VoterCount(memory.row.source)
+    decision = policies_core.decide(
+        policy,
+        question,
+        grants=grants.find_grants(question, memory.row, now),
+        kill_switch=emergency.is_kill_switch_on(),
+        eligible=None if is_form else count_voters,
+    )
+    count_voters.check()
+    decision = _apply_break_glass(grants.name_grantor(decision), now).with_changes(
+        moment=_describe_moment(memory, question)
+    )
+    if is_form and decision.effect != Effect.DENY:
+        return forms.require_answer(decision, question, card.input, count_voters)
+    return lasting_answers.offer_lasting_answers(decision, policy, question)
+
+
+def build_policy_request(
+    memory: RunMemory,
+    card: Card,
+    policy: RuleSet,
+    tool_snapshot: ToolSnapshot | None = None,
+    *,
+    can_wait: bool = True,
+    now: float,
+) -> PolicyRequest:
+    """Return what the policy is asked about the call.
+
+    `tool_snapshot`: the frozen one by default.
+    """
+    tool_snapshot, source = tool_snapshot or get_frozen_tool(card), memory.row.source
+    return PolicyRequest.for_tool(
         card.tool.name,
         source=card.tool.source,
         program=_get_program(memory),
@@ -165,25 +194,10 @@ def _decide(
         changed=tool_snapshot.has_changed,
         schema=tool_snapshot.schema_sha256 or _get_announced_schema_digest(memory, card),
         can_wait=can_wait,
-        counts=_count_recent_calls(policy, memory, card, now),
+        counts=count_recent_calls(policy, memory, card, now),
         root=memory.board.context.root,
         folder=find_folder(memory, card),
     )
-    is_form, count_voters = questions.is_form(card.tool.name), VoterCount(source)
-    decision = policies_core.decide(
-        policy,
-        question,
-        grants=grants.find_grants(question, memory.row, now),
-        kill_switch=emergency.is_kill_switch_on(),
-        eligible=None if is_form else count_voters,
-    )
-    count_voters.check()
-    decision = _apply_break_glass(grants.name_grantor(decision), now).with_changes(
-        moment=_describe_moment(memory, question)
-    )
-    if is_form and decision.effect != Effect.DENY:
-        return forms.require_answer(decision, question, card.input, count_voters)
-    return decision
 
 
 def _get_program(memory: RunMemory) -> str:
@@ -226,21 +240,6 @@ def _apply_break_glass(decision: PolicyDecision, now: float) -> PolicyDecision:
     return replace(decision, effect=Effect.ALLOW, code="break_glass", reason=reason, by=actor, ask=None)
 
 
-def _count_recent_calls(policy: RuleSet, memory: RunMemory, card: Card, now: float) -> dict[tuple[str, int], int]:
-    """Return the number of earlier calls of the tool per rate window of the policy (scope, seconds)."""
-    counts, limit = {}, max(policy.highest_rate + 1, LEAST_COUNTED)  # no rule asks for more
-    for scope, seconds in policy.rates:
-        window_start = datetime.fromtimestamp(now - seconds, UTC)
-        same_tool = ToolCall.objects.filter(tool_key=make_tool_key(card.tool.name), started_at__gte=window_start)
-        calls = same_tool.exclude(run_id=memory.row.pk, ordinal=card.ordinal)
-        if scope == "run":
-            calls = calls.filter(run_id=memory.row.pk)
-        elif scope in {"agent", "source"}:
-            calls = calls.filter(run__source=memory.row.source_id)
-        counts[scope, seconds] = calls[:limit].count()
-    return counts
-
-
 def _deny(code: str, reason: str) -> PolicyDecision:
     actor = f.Actor("validation" if code == "invalid_args" else "gate_error")
     return PolicyDecision(effect=Effect.DENY, code=code, reason=reason, rule="", rules=(), version=0, by=actor)
@@ -268,7 +267,7 @@ def open_approval(
     use_ttl = (terms.use_ttl if terms and terms.use_ttl else None) or USE_TTL
     fact = f.ApprovalRequested(
         card.call_id, id=new_id("apr"), reason=decision.reason, opener="gate", expires_at=now + ttl, votable=True,
-        args_sha256=args_sha256, terms=build_card_terms(terms), at=now,
+        args_sha256=args_sha256, terms=build_card_terms(terms) | lasting_answers.dump_offers(decision), at=now,
     )  # fmt: skip
     tx.approval_columns[fact.id] = {
         **build_channel_columns(channel, tx.working), "use_ttl": use_ttl, "version": decision.version,

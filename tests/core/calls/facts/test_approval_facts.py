@@ -28,7 +28,7 @@ SHORTEST = [
       "parent_call": ""}),
     ('{"type":"approval-answered","call_id":"c","approved":false}', f.ApprovalAnswered,
      {"call_id": "c", "approved": False, "source_id": "", "id": "", "reason": "", "by": {"kind": "host", "name": ""},
-      "input": None, "has_input": False, "args_sha256": ""}),
+      "input": None, "has_input": False, "args_sha256": "", "lasting_rule": "", "policy_version": 0}),
     ('{"type":"voted","call_id":"c","have":1}', f.VoteCounted,
      {"call_id": "c", "have": 1, "id": "", "by": {"kind": "human", "name": ""}, "edited": None, "has_edited": False,
       "args_sha256": ""}),

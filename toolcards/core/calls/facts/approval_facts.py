@@ -93,6 +93,8 @@ class ApprovalAnswered:
     input: Any = None
     has_input: bool = False
     args_sha256: str = ""  # digest of the approved input, if it was edited
+    lasting_rule: str = ""  # the rule that the answer wrote, for calls like this one
+    policy_version: int = 0  # the version that has it
     at: float = 0.0
 
 

@@ -105,6 +105,8 @@ def apply_answer(card: Card, fact: f.ApprovalAnswered) -> Card:
     answer = replace(approval, state=state, decided_at=fact.at, by=fact.by, reason=fact.reason, have=votes)
     if fact.has_input and fact.args_sha256:
         answer = replace(answer, args_sha256=fact.args_sha256)
+    if fact.lasting_rule:
+        answer = replace(answer, lasting_rule=fact.lasting_rule, policy_version=fact.policy_version)
     times = replace(card.times, decided=fact.at)
     if not fact.approved:
         return card.replace(

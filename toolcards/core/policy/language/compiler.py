@@ -100,6 +100,7 @@ def _add_clause_context(condition: Condition, arguments: list[ArgumentDoc], name
 
 _LABELS: tuple[tuple[str, Texts], ...] = (
     ("run", lambda request: (request.run,) if request.run else ()),
+    ("project", lambda request: (request.project.name,) if request.project else ()),
     ("env", lambda request: (request.env,) if request.env else ()),
     ("user", lambda request: request.user),
 )

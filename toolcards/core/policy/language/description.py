@@ -67,6 +67,8 @@ def _describe_conditions(clause: ClauseDoc) -> Iterator[str]:
         yield f"it runs in {_join_names(clause.env)}"
     if clause.run:
         yield f"it is in the run {_join_names(clause.run)}"
+    if clause.project:
+        yield f"the run works in {_join_names(clause.project)}"
     if clause.when:
         days = ", ".join(clause.when.days) if clause.when.days else "every day"
         yield f"it is {days} from {clause.when.start} to {clause.when.end} ({clause.when.tz})"

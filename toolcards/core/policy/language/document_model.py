@@ -153,6 +153,8 @@ class ClauseDoc(_Strict):
     """Environments, as agent keys and requests name them."""
     run: Names | None = None
     """Names of runs."""
+    project: Names | None = None
+    """Folders of projects in which runs work, as absolute paths."""
     args: (
         Annotated[
             list[ArgumentDoc],

@@ -13,7 +13,7 @@ from toolcards.core.policy.matching.operands import compile_glob
 from toolcards.core.policy.rule import AskTerms, Rule
 from toolcards.core.policy.rule_set import RuleSet
 
-_LABELS = ("tool", "kind", "source", "agent", "user", "env", "run")
+_LABELS = ("tool", "kind", "source", "agent", "user", "env", "run", "project")
 _GRAVE_CODES = frozenset({"cmd_operators"})  # such a condition would never match, and its author would not notice
 
 

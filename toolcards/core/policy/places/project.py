@@ -37,6 +37,12 @@ class Project:
     root: ParsedPath
     folder: ParsedPath
 
+    @property
+    def name(self) -> str:
+        """The root as rules name it: an absolute path."""
+        joint = "\\" if self.root.windows else "/"
+        return joint.join((self.root.root.rstrip("/\\"), *self.root.parts))
+
     def move(self, word: str) -> Project | None:
         """Return the project as seen after `cd word`.
 

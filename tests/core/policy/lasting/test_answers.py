@@ -1,0 +1,104 @@
+"""Lasting answers: what one promises is what the next call of its kind gets; nothing strict is loosened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.policy_strategies import add_ids, documents, questions
+from toolcards.core.policy.decision import Effect, PolicyRequest, RuleSet, decide
+from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.lasting.answers import (
+    LastingAnswer,
+    add_rule,
+    explain_refusal,
+    list_asking_ids,
+    list_lasting_answers,
+    list_rules,
+    remove_rule,
+)
+
+POLICIES = documents.map(add_ids).map(lambda document: {**document, "default": "ask"}) | documents.map(add_ids)
+EFFECTS = st.sampled_from([Effect.ALLOW, Effect.DENY])
+COMMANDS = st.sampled_from(
+    ["git push", "git push origin main", "npm install zod && ls", "make test", "rm -rf /", "x $Y"]
+)
+CALLS = questions | st.builds(
+    PolicyRequest.for_tool, st.sampled_from(["Bash", "exec_command"]),
+    input=st.fixed_dictionaries({"command": COMMANDS, "cmd": COMMANDS}) | st.builds(lambda c: {"command": c}, COMMANDS),
+    agent_path=st.sampled_from([(), ("boss",), ("boss", "sub")]), run=st.sampled_from(["", "r"]),
+)  # fmt: skip
+
+
+def drop_empty_exceptions(rule: dict[str, Any]) -> dict[str, Any]:
+    return rule if rule.get("unless") else {name: value for name, value in rule.items() if name != "unless"}
+
+
+def give(policy: RuleSet, request: PolicyRequest, answer: LastingAnswer, effect: Effect) -> dict[str, Any]:
+    """Return the document of the policy after this answer."""
+    asking_ids = list_asking_ids(policy, decide(policy, request))
+    document = {"v": 1, **policy.document, "rules": list_rules(policy)}
+    return add_rule(document, answer.build_rule(effect), asking_ids)
+
+
+@given(POLICIES, CALLS, EFFECTS)
+def test_the_next_same_call_gets_what_the_answer_promised(
+    document: Any, request: PolicyRequest, effect: Effect
+) -> None:
+    policy = parse(document)
+    answers = list_lasting_answers(policy, request, decide(policy, request), effect)
+    for answer in answers:
+        assert decide(parse(give(policy, request, answer, effect)), request).effect is effect
+
+
+@given(POLICIES, CALLS, CALLS)
+def test_an_answer_that_allows_loosens_no_deny_and_only_what_it_names(
+    document: Any, request: PolicyRequest, other: PolicyRequest
+) -> None:
+    policy = parse(document)
+    answers = list_lasting_answers(policy, request, decide(policy, request))
+    before = decide(policy, other).effect
+    for answer in answers:
+        changed = parse(give(policy, request, answer, Effect.ALLOW))
+        after = decide(changed, other).effect
+        if after.strictness < before.strictness:
+            assert before is Effect.ASK or decide(policy, other).code in {"default", "no_approver"}
+            rule = parse({"v": 1, "default": "deny", "rules": [answer.build_rule(Effect.ALLOW)]})
+            is_covered_by_several_rules = bool({"&", ";"}.intersection(str(other.input)))
+            assert is_covered_by_several_rules or decide(rule, other).effect is Effect.ALLOW
+
+
+@given(POLICIES, CALLS, EFFECTS)
+def test_an_answer_that_is_taken_back_leaves_the_policy_as_it_was(
+    document: Any, request: PolicyRequest, effect: Effect
+) -> None:
+    policy = parse({**document, "rules": [drop_empty_exceptions(rule) for rule in document["rules"]]})
+    for answer in list_lasting_answers(policy, request, decide(policy, request), effect):
+        given_document = give(policy, request, answer, effect)
+        back = remove_rule(given_document, answer.build_rule(effect)["id"])
+        assert back == {"v": 1, **policy.document, "rules": list_rules(policy)}
+        assert remove_rule(back, answer.build_rule(effect)["id"]) is None
+
+
+HIGH = {"id": "h", "effect": "ask", "severity": "high", "match": {"kind": ["execute"]}}
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ([HIGH], "high risk"),
+        ([HIGH | {"severity": "critical"}], "high risk"),
+        ([HIGH | {"severity": "low", "ask": {"quorum": 2}}], "Several people"),
+        ([HIGH | {"severity": "low", "ask": {"grants": ["once"]}}], "answer to each call"),
+        ([HIGH | {"severity": "low"}, HIGH | {"id": "i"}], "high risk"),
+        ([HIGH | {"effect": "allow"}], "Only what a rule asks about"),
+    ],
+)
+def test_why_there_is_no_lasting_answer_is_said(rules: Any, words: str) -> None:
+    policy = parse({"v": 1, "default": "ask", "rules": rules})
+    request = PolicyRequest.for_tool("Bash", input={"command": "git push"}, agent_path=("a",), run="r")
+    decision = decide(policy, request)
+    assert words in explain_refusal(policy, decision) and list_lasting_answers(policy, request, decision) == []

@@ -1,0 +1,53 @@
+"""The subjects of lasting answers: as narrow as the call goes outside, and never text that means more than itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolcards.core.policy.lasting.subjects import list_subjects
+from toolcards.core.policy.request import PolicyRequest
+
+SUBJECTS: list[tuple[str, Any, list[tuple[str, str]]]] = [
+    ("Bash", {"command": "git push -u origin fix/x"}, [("command", "`git push -u origin fix/x`")]),
+    ("exec_command", {"cmd": "git push -u origin fix/x"}, [("command", "`git push -u origin fix/x`")]),
+    ("Bash", {"command": "ls && git push && git push"}, [("command", "`git push`")]),
+    ("Bash", {"command": "git push $REMOTE"}, []),
+    ("Bash", {"command": "git push 'a\x07b'"}, []),
+    ("Bash", {"command": "ls"}, []),
+    ("Bash", {}, []),
+    ("python", {"code": "print(1)"}, []),
+    ("send_reply", {"ticket": 7, "body": "x"}, [("tool", "`send_reply`")]),
+    (
+        "add_comment",
+        {"owner": "acme", "repo": "shop", "body": "x"},
+        [("place", "`add_comment` with owner `acme`, repo `shop`"), ("tool", "`add_comment`")],
+    ),
+    ("add_comment", {"repo": "a*", "body": "x"}, [("tool", "`add_comment`")]),
+    ("tool*", {"body": "x"}, []),
+    ("Edit", {"file_path": "a.py"}, []),
+    ("WebFetch", {"url": "https://docs.example.com/a"}, [("host", "`WebFetch` from `docs.example.com`")]),
+    ("WebFetch", {"url": "https://user@docs.example.com/a"}, []),
+    ("WebFetch", {"url": "not a url"}, []),
+    ("send_reply", None, []),
+    ("send_reply", ["x"], []),
+]
+
+
+@pytest.mark.parametrize(("tool", "args", "subjects"), SUBJECTS)
+def test_a_call_has_these_subjects(tool: str, args: Any, subjects: list[tuple[str, str]]) -> None:
+    listed = list_subjects(PolicyRequest.for_tool(tool, input=args))
+    assert [(subject.name, subject.words) for subject in listed] == subjects
+
+
+def test_a_tool_of_a_server_is_named_with_its_server() -> None:
+    request = PolicyRequest.for_tool("reply", source="tickets", input={"id": 1})
+    assert [(each.words, each.match) for each in list_subjects(request)] == [
+        ("`tickets:reply`", {"tool": ["reply"], "source": ["tickets"]})
+    ]
+
+
+def test_a_command_counts_for_the_project_of_its_run() -> None:
+    request = PolicyRequest.for_tool("Bash", input={"command": "git push"}, root="/home/dev/work/shop/")
+    assert list_subjects(request)[0].match["project"] == ["/home/dev/work/shop"]

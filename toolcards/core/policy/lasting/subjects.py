@@ -1,0 +1,142 @@
+"""The subjects of lasting answers: what a rule that a person writes by one press may cover, from a call.
+
+A subject is narrow where the call goes outside: one host, one ticket system's tool, the words of one command.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from toolcards.client.common.tool_kinds import OWN, is_program_tool
+from toolcards.core.policy.evaluation_context import find_values
+from toolcards.core.policy.matching.hosts import parse_host_pattern, parse_url
+from toolcards.core.policy.request import PolicyRequest
+from toolcards.core.policy.shell.catalogs import find_tool
+from toolcards.core.policy.shell.command_prefix import CommandPrefix, parse_prefix
+from toolcards.core.policy.shell.program_match import match_program
+from toolcards.core.policy.shell.script import CommandSegment, Script, read_command
+
+MAX_TEXT = 200  # characters of a name in a rule
+MAX_COMMANDS = 5  # of a line, in one rule
+# Arguments that say where a tool works: an answer may be limited to their values.
+PLACES = ("owner", "repo", "repository", "project", "workspace", "team", "channel", "database", "bucket", "namespace")
+_ADDRESSES = ("url", "uri", "address", "href")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a lasting answer covers: its name in forms, its words for people, and a rule's conditions."""
+
+    name: str
+    words: str
+    match: dict[str, Any]
+
+
+def list_subjects(request: PolicyRequest) -> list[Subject]:
+    """Return what a lasting answer could cover, most useful first."""
+    if not request.has_input or not isinstance(request.input, dict):
+        return []
+    tool = find_tool(request.tool)
+    if tool.paths:
+        return list(_list_commands(request, tool.paths, tool.list))
+    if tool.foreign:
+        return []
+    subjects = [*_list_hosts(request), *_list_tools(request)]
+    return [subject for subject in subjects if is_plain(subject.match)]
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether every text fits in a rule and means only itself."""
+    if isinstance(value, dict):
+        return all(is_plain(each) for each in value.values())
+    if isinstance(value, list):
+        return all(is_plain(each) for each in value)
+    return not isinstance(value, str) or (0 < len(value) <= MAX_TEXT and value.isprintable() and "*" not in value)
+
+
+# ---------------------------------------------------------------- commands
+
+
+def _list_commands(request: PolicyRequest, paths: tuple[tuple[str, ...], ...], list_of: str) -> Iterator[Subject]:
+    scripts = [read_command(value, list_of) for path in paths for value in find_values(request, path) or ()]
+    if len(scripts) != 1 or scripts[0] is None:
+        return
+    prefixes = _find_prefixes(scripts[0])
+    if prefixes and all(map(is_plain, prefixes)):
+        match = _in_project(request, {"args": [{"path": "", "op": "cmd", "value": prefixes}]})
+        yield Subject("command", " and ".join(f"`{text}`" for text in prefixes), match)
+
+
+def _in_project(request: PolicyRequest, match: dict[str, Any]) -> dict[str, Any]:
+    """Return the conditions for the project of this run, if it is known."""
+    return match | ({"project": [request.project.name]} if request.project else {})
+
+
+def _find_prefixes(script: Script) -> list[str]:
+    """Return the shortest first words that cover every part of the command that changes something."""
+    prefixes: dict[str, None] = {}
+    for segment in script.segments:
+        if not segment.doubt:
+            continue
+        prefix = None if segment.opaque else _find_prefix(segment)
+        if prefix is None:
+            return []
+        prefixes[prefix.text] = None
+    return list(prefixes) if len(prefixes) <= MAX_COMMANDS else []
+
+
+def _find_prefix(segment: CommandSegment) -> CommandPrefix | None:
+    place = match_program(segment.words, segment.globs)
+    for count in range(max(1, place.length if place else 1), len(segment.words) + 1):
+        prefix = parse_prefix(shlex.join(segment.words[:count]))
+        if prefix.words == segment.words[:count] and not segment.explain_refusal(prefix):
+            return prefix
+    return None
+
+
+# ---------------------------------------------------------------- tools
+
+
+def _list_hosts(request: PolicyRequest) -> Iterator[Subject]:
+    """Yield the host of a tool that only fetches."""
+    if request.kinds != ("fetch",):
+        return
+    for key in _ADDRESSES:
+        url = request.input.get(key)
+        endpoint = parse_url(url) if isinstance(url, str) else None
+        host = _name_host(url) if endpoint is not None else ""
+        if host:
+            match = _name_tool(request) | {"args": [{"path": f"/{key}", "op": "host_in", "value": [host]}]}
+            yield Subject("host", f"`{request.tool}` from `{host}`", match)
+
+
+def _name_host(url: str) -> str:
+    """Return the host of a URL as rules name it, or ""."""
+    authority = url.partition("://")[2].partition("/")[0].partition("?")[0]
+    try:
+        parse_host_pattern(authority)
+    except ValueError:
+        return ""
+    return authority
+
+
+def _list_tools(request: PolicyRequest) -> Iterator[Subject]:
+    words = f"`{request.source}:{request.tool}`" if _names_server(request) else f"`{request.tool}`"
+    places = {key: request.input[key] for key in PLACES if isinstance(request.input.get(key), str)}
+    if places:
+        conditions = [{"path": f"/{key}", "op": "eq", "value": value} for key, value in places.items()]
+        named_places = ", ".join(f"{key} `{value}`" for key, value in places.items())
+        yield Subject("place", f"{words} with {named_places}", _name_tool(request) | {"args": conditions})
+    if _names_server(request) or not is_program_tool(request.tool):
+        yield Subject("tool", words, _name_tool(request))
+
+
+def _name_tool(request: PolicyRequest) -> dict[str, Any]:
+    return {"tool": [request.tool]} | ({"source": [request.source]} if _names_server(request) else {})
+
+
+def _names_server(request: PolicyRequest) -> bool:
+    return bool(request.source) and request.source not in OWN and not request.tool.startswith("mcp__")
