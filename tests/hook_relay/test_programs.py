@@ -179,8 +179,17 @@ def test_without_a_server_no_program_runs_anything() -> None:
 @pytest.mark.usefixtures("cache")
 def test_the_folder_of_the_workspace_is_passed_on(gate: Gate) -> None:
     for more, folder in (({"cwd": "/a/b"}, "/a/b"), ({"cwd": ""}, "/"), ({"cwd": "", "workspace_roots": []}, None)):
-        ask_cursor(gate, "beforeShellExecution", command="ls", **more)
+        ask_cursor(gate, "beforeMCPExecution", tool_name="MCP:files:rm", tool_input={}, **more)
         assert gate.requests[-1][1].get("cwd") == folder
+
+
+def test_the_folder_of_a_shell_that_keeps_it_between_calls_is_passed_on_only_if_it_is_named() -> None:
+    shell = CURSOR | {"hook_event_name": "beforeShellExecution", "command": "ls"}
+    translate = PROGRAMS["cursor"].translate
+    assert [(translate(shell | more, "") or {}).get("cwd") for more in ({}, {"cwd": "/a"})] == [None, "/a"]
+    copilot = {"sessionId": "s", "cwd": "/a", "toolArgs": {}}
+    calls = [PROGRAMS["copilot"].translate(copilot | {"toolName": tool}, "preToolUse") for tool in ("bash", "edit")]
+    assert [(call or {})["cwd"] for call in calls] == [None, "/a"]
 
 
 def test_the_folder_of_a_codex_command_is_passed_on_only_if_its_arguments_name_it() -> None:

@@ -129,6 +129,9 @@ _COPILOT_EVENTS = {
 }  # fmt: skip
 
 
+_COPILOT_SHELLS = frozenset({"bash", "powershell", "write_bash", "write_powershell"})
+
+
 def _translate_copilot(hook: JsonObject, event: str) -> JsonObject | None:
     """Translate a hook input; it does not name its event."""
     session, tool = str(hook.get("sessionId", "")), str(hook.get("toolName", ""))
@@ -136,7 +139,8 @@ def _translate_copilot(hook: JsonObject, event: str) -> JsonObject | None:
     if isinstance(arguments, str):  # as text in earlier versions
         arguments = parse_strict_object(arguments.encode()) if arguments.strip() else {}
     if event == "preToolUse":
-        return translate_call(hook, session, tool, arguments)
+        keeps_folder = tool in _COPILOT_SHELLS  # between calls, and the hook does not name it
+        return translate_call(hook | {"cwd": None} if keeps_folder else hook, session, tool, arguments)
     if event == "postToolUseFailure":
         return translate_result(session, tool, arguments, error=format_result(hook.get("error")))
     if event == "postToolUse":
@@ -169,7 +173,8 @@ _CURSOR_EVENTS = {"beforeSubmitPrompt": "UserPromptSubmit", "stop": "Stop", "ses
 
 def _translate_cursor(hook: JsonObject, _event: str) -> JsonObject | None:
     event, session = hook.get("hook_event_name"), str(hook.get("conversation_id") or hook.get("session_id") or "")
-    hook = hook | {"cwd": hook.get("cwd") or find_first_text(hook.get("workspace_roots"))}
+    if event != "beforeShellExecution":  # its shell keeps the folder that earlier commands changed to
+        hook = hook | {"cwd": hook.get("cwd") or find_first_text(hook.get("workspace_roots"))}
     if event == "beforeShellExecution":
         return translate_call(hook, session, SHELL, {"command": hook.get("command")})
     if event == "afterShellExecution":

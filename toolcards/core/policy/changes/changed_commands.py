@@ -73,12 +73,12 @@ def _follow(segment: CommandSegment, folders: Folders) -> Folders:
 def _locate_segment(segment: CommandSegment, folders: Folders, names_command: bool) -> Truth:
     if segment.opaque or not folders:
         return UNKNOWN
-    answer = min((_locate_target(target, folders) for target in getattr(segment, "targets", ())), default=TRUE)
+    answer = min((_locate_target(target, folders) for target in segment.targets), default=TRUE)
     analysis = segment.analysis
+    if any(map(changes_folder, segment.views)):  # a later call may run there, too
+        return min(answer, TRUE if _follow(segment, folders) else UNKNOWN)
     if analysis.read_only:
         return answer
-    if changes_folder(segment.words) and segment.words[0] == "cd":
-        return min(answer, TRUE if _follow(segment, folders) else UNKNOWN)
     if segment.hidden or not (names_command or segment.possible_effects <= _SHOWN_EFFECTS):
         return min(answer, UNKNOWN)
     return min(answer, _locate_words(segment, folders))
