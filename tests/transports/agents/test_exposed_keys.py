@@ -24,7 +24,7 @@ def report_on_a_socket(server: Server) -> None:
 
 def report_by_http(server: Server) -> None:
     cards = Toolcards(server.base, server.key, timeout=PATIENCE)
-    assert cards.ask("run", "c1", "read_file", {"path": ".env"}).allowed
+    assert cards.ask("run", "c1", "read_file", {"path": "notes.txt"}).allowed
     assert cards.result("run", "c1", output=f"KEY={server.key}")
 
 
