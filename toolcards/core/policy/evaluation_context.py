@@ -125,7 +125,7 @@ class EvaluationContext:
 
     def _script(self, value: Any) -> Script | None:
         self.step(_SCRIPT_STEPS + count_characters(value) // _SCRIPT_CHARACTERS)
-        return read_command(value, find_tool(self.request.tool).list)
+        return read_command(value, find_tool(self.request.tool).list, self.request.project)
 
     def explain_argument_doubt(self, path: Path, covered_keys: frozenset[str], *, names_tool: bool) -> str:
         """Return why other arguments may change the command, or ""."""

@@ -9,6 +9,7 @@ from functools import cached_property
 from toolcards.core.policy.shell.catalogs import EFFECTS, load_programs
 from toolcards.core.policy.shell.command_prefix import CommandPrefix
 from toolcards.core.policy.shell.script import CommandSegment, Likelihood, Script
+from toolcards.core.policy.shell.work_classes import WORK
 
 READ_ONLY = "none"
 
@@ -75,7 +76,7 @@ def _group_by_name(pairs: Iterable[tuple[str, CommandPrefix]]) -> dict[str, list
 
 @dataclass(frozen=True)
 class EffectOperand:
-    """The effects that one rule names; `none` means that the command is read-only."""
+    """The effects and classes of work that one rule names; `none` means that the command is read-only."""
 
     effects: frozenset[str]
 
@@ -95,19 +96,29 @@ class EffectOperand:
             return (Likelihood.YES, "") if READ_ONLY in self.effects else (Likelihood.NO, "")
         if segment.possible_effects and segment.possible_effects <= self.effects:
             return Likelihood.YES, ""
+        if segment.work and segment.work <= self.effects:
+            return Likelihood.YES, ""
         return Likelihood.MAYBE, segment.doubt
 
     def match_widely(self, script: Script) -> Likelihood:
         """Return whether the script has, or may have, one of the effects."""
         answers = [script.effects[effect] for effect in self.effects & {*EFFECTS}]
+        answers += [_match_work(script, self.effects & {*WORK})] if self.effects & {*WORK} else []
         if READ_ONLY in self.effects:
             answers.append(Likelihood.MAYBE if script.doubt else Likelihood.YES)
         return max(answers, default=Likelihood.NO)
 
 
+def _match_work(script: Script, classes: frozenset[str]) -> Likelihood:
+    """Return whether the script does, or may do, work of one of these classes."""
+    if any(segment.work & classes for segment in script.segments):
+        return Likelihood.YES
+    return Likelihood.MAYBE if any(segment.doubt and not segment.work for segment in script.segments) else Likelihood.NO
+
+
 def parse_effect(text: str) -> str:
     """Return the effect that a rule names; raise ValueError for other texts."""
-    if text not in {*EFFECTS, READ_ONLY}:
-        raise ValueError(f"expects {', '.join(EFFECTS)} or {READ_ONLY}")
+    if text not in {*EFFECTS, *WORK, READ_ONLY}:
+        raise ValueError(f"expects {', '.join((*EFFECTS, *WORK))} or {READ_ONLY}")
     load_programs()  # loaded now and not in the first decision
     return text

@@ -13,6 +13,7 @@ from enum import IntEnum
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 
+from toolcards.core.policy.places.project import Project
 from toolcards.core.policy.shell.analysis import (
     ALL_EFFECTS,
     CommandAnalysis,
@@ -26,6 +27,7 @@ from toolcards.core.policy.shell.plain.globs import GLOB_SIGNS, NO_GLOBS, Globs,
 from toolcards.core.policy.shell.plain.parser import MAX_BYTES, ParsedCommand, ParsedLine, parse_line
 from toolcards.core.policy.shell.program_match import NO_EFFECTS
 from toolcards.core.policy.shell.unspelled_words import explain_unspelled_words
+from toolcards.core.policy.shell.work_classes import find_work, is_local_target
 from toolcards.core.policy.shell.wrappers import UnwrappedCommand, unwrap_command
 
 _WRITES = frozenset({"writes"})
@@ -45,7 +47,8 @@ class CommandSegment:
 
     `opaque` is why the line could not be read; then `text` is the entire line and `glimpses` what is visible of its
     commands. `folder_changed`: an earlier command has changed the folder. `line` is the entire line. `writes`: a
-    redirection writes a file; `targets` and `inputs` are the files that redirections write and read.
+    redirection writes a file; `targets` and `inputs` are the files that redirections write and read. `folder`: the
+    project as seen from where the command runs, None if unknown.
     """
 
     text: str
@@ -58,6 +61,7 @@ class CommandSegment:
     writes: bool = False
     targets: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    folder: Project | None = None
 
     @cached_property
     def alone(self) -> Script:
@@ -112,6 +116,18 @@ class CommandSegment:
         if self.folder_changed and depends_on_folder(self.words):
             return "it depends on the folder that cd changes to"
         return "it writes a file" if self.writes else ""
+
+    @cached_property
+    def work(self) -> frozenset[str]:
+        """Return the classes of work that cover all of it."""
+        if self.opaque or self.folder_changed:
+            return frozenset()
+        name = "" if self.analysis.targets else find_work(self.words, self.globs, self.folder)
+        if not (name or self.analysis.read_only) or not all(
+            is_local_target(each, self.folder) for each in self.targets
+        ):
+            return frozenset()
+        return frozenset({"" if self.analysis.read_only else name, "files" if self.targets else ""} - {""})
 
     def begins(self, prefix: CommandPrefix) -> bool:
         """Return whether the segment begins with exactly these words (the narrow reading)."""
@@ -198,59 +214,75 @@ class Script:
         return next((part.doubt for part in self.segments if part.doubt), "")
 
 
-def read_line(line: str) -> Script:
-    """Return a command line as segments, or as one opaque segment."""
-    return (_read_line if len(line) <= MAX_BYTES else _read_line.__wrapped__)(line)  # longer ones are not parsed
+def read_line(line: str, project: Project | None = None) -> Script:
+    """Return a command line as segments, or as one opaque segment.
+
+    `project`: as seen from the folder in which the line begins.
+    """
+    return (_read_line if len(line) <= MAX_BYTES else _read_line.__wrapped__)(line, project)  # longer: not parsed
 
 
 @lru_cache(maxsize=512)
-def _read_line(line: str) -> Script:
+def _read_line(line: str, project: Project | None) -> Script:
     parsed_line = parse_line(line)
     if parsed_line.opaque:
         return _make_opaque_script(line, parsed_line)
-    return Script(tuple(_split_segments(parsed_line.commands, line)))
+    return Script(tuple(_split_segments(parsed_line.commands, line, project)))
 
 
-def _split_segments(commands: tuple[ParsedCommand, ...], line: str) -> Iterator[CommandSegment]:
-    has_moved = False
+def _split_segments(
+    commands: tuple[ParsedCommand, ...], line: str, project: Project | None
+) -> Iterator[CommandSegment]:
+    """Yield the segments, each with its folder.
+
+    The folder after `cd` is certain as long as the commands run only if it did not fail.
+    """
+    folder, has_moved = project, False
+    before: Project | None = project  # the folder if the last `cd` has failed
+    was_move = False
     for number, command in enumerate(commands, 1):
-        segment = _make_segment(command, line, folder_changed=has_moved)
+        is_joined = command.operator == "&&" or (command.operator == "|" and not was_move)
+        if not is_joined and before != folder:
+            folder, before, has_moved = None, None, True
+        segment = _make_segment(command, line, folder, folder_changed=has_moved)
         yield segment
-        has_moved = has_moved or (number < len(commands) and any(map(changes_folder, segment.views)))
+        was_move = any(map(changes_folder, segment.views))
+        if was_move and (folder is None or len(command.words) != 2 or command.words[0] != "cd" or command.globs.every):
+            folder, before, has_moved = None, None, has_moved or number < len(commands)
+        elif was_move and folder is not None:
+            target = None if command.words[1].startswith("-") else folder.move(command.words[1])
+            before, folder, has_moved = (folder, target, has_moved) if target is not None else (None, None, True)
 
 
-def _make_segment(command: ParsedCommand, line: str, *, folder_changed: bool = False) -> CommandSegment:
+def _make_segment(
+    command: ParsedCommand, line: str, folder: Project | None, *, folder_changed: bool = False
+) -> CommandSegment:
     analysis = analyze_command(command.words, command.globs)
     targets, inputs = command.targets + analysis.targets, command.inputs + analysis.inputs
     return CommandSegment(
         command.text, command.words, command.globs, line=line, folder_changed=folder_changed,
-        writes=bool(targets), targets=targets, inputs=inputs,
+        writes=bool(targets), targets=targets, inputs=inputs, folder=folder,
     )  # fmt: skip
 
 
 def _make_opaque_script(text: str, parsed_line: ParsedLine) -> Script:
-    return Script(
-        (
-            CommandSegment(
-                text, opaque=parsed_line.opaque, line=text, glimpses=parsed_line.glimpses, writes=parsed_line.writes
-            ),
-        )
-    )
+    opaque, glimpses, writes = parsed_line.opaque, parsed_line.glimpses, parsed_line.writes
+    return Script((CommandSegment(text, opaque=opaque, line=text, glimpses=glimpses, writes=writes),))
 
 
-def read_command(value: object, list_of: str = "") -> Script | None:
+def read_command(value: object, list_of: str = "", project: Project | None = None) -> Script | None:
     """Return a command as segments, None unless it is texts.
 
     `list_of` is the meaning of a list for the tool, `words` or `lines`. If it is unknown, the command is opaque.
     """
     if type(value) is str:
-        return read_line(value)
+        return read_line(value, project)
     if type(value) is not list or not value or not all(type(word) is str for word in value):
         return None
     if list_of == "words":
-        return _read_word_list(value)
+        return _read_word_list(value, project)
     if list_of == "lines":
-        return read_line("\n".join(value))
+        return read_line("\n".join(value), project)
     views = [tuple(value), *(view for line in value for part in read_line(line).segments for view in part.views)]
     parsed_line = ParsedLine(
         opaque="its list may contain words or lines", glimpses=tuple(view for view in views if view[0])
@@ -258,9 +290,9 @@ def read_command(value: object, list_of: str = "") -> Script | None:
     return _make_opaque_script("\n".join(value), parsed_line)
 
 
-def _read_word_list(words: list[str]) -> Script:
+def _read_word_list(words: list[str], project: Project | None) -> Script:
     """Return the command of a list of words, which no shell reads."""
     text = " ".join(words)
     if not words[0] or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES or "\0" in text:
         return _make_opaque_script(text, ParsedLine(opaque="it is not a command"))
-    return Script((_make_segment(ParsedCommand(text, tuple(words)), text),))
+    return Script((_make_segment(ParsedCommand(text, tuple(words)), text, project),))

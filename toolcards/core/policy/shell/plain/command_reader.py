@@ -34,7 +34,7 @@ class ParsedCommand:
     """One command of a line: its exact spelling and its words.
 
     `globs`: its words that are patterns. `redirected`: its input or output is redirected. `targets`: files that
-    redirections write; `inputs`: files that they read.
+    redirections write; `inputs`: files that they read. `operator`: what joins it to the command before it.
     """
 
     text: str
@@ -43,6 +43,7 @@ class ParsedCommand:
     redirected: bool = False
     targets: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    operator: str = "\n"
 
 
 class CommandReader:

@@ -66,6 +66,8 @@ class _LineReader(CommandReader):
             else:
                 is_certain = not has_or and operator != "|" and not self._depth
                 commands = list(self._read_statement(can_assign=is_certain))
+                if commands:
+                    commands[0] = replace(commands[0], operator=operator)
                 was_assignment, has_command, operator = not commands, True, None
                 if has_and and was_assignment:
                     uncertain += self.assigned

@@ -1,0 +1,121 @@
+"""Classes of work: what they cover inside a project, and what no class covers."""
+
+from __future__ import annotations
+
+from tests.support.tables import loop_over
+from toolcards.core.policy.decision import Effect, PolicyRequest, decide
+from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.places.project import read_project
+from toolcards.core.policy.shell.plain.globs import NO_GLOBS
+from toolcards.core.policy.shell.rule_operands import EffectOperand
+from toolcards.core.policy.shell.script import Likelihood, read_line
+from toolcards.core.policy.shell.work_classes import WORK, find_work, is_local_target
+
+ROOT = "/home/dev/work/shop"
+PROJECT = read_project(ROOT)
+COVERED = {
+    "project": [
+        "pytest -q tests/test_a.py::test_x", "python -m pytest -x", ".venv/bin/python -m pytest -q", "uv run pytest -q",
+        "uv run python -m pytest", "timeout 60 pytest", "npx jest tests/a.test.ts", "./node_modules/.bin/jest",
+        "npm test -- part1", "npm run test:unit", "npm run build", "pnpm --filter @a/b test", "cargo test -p runner",
+        "cargo clippy --all-targets -- -D warnings", "go test ./...", "go test -race ./internal/x -run TestA -count=1",
+        "make test", "make -j4 lint", "./gradlew test", "./mvnw -q verify", "ruff check src", "mypy src",
+        "tsc --noEmit",
+        "eslint src --fix", "python manage.py makemigrations", "./manage.py test loans", "terraform validate",
+        "pytest > out.txt 2>&1", "cd src && pytest | tail -5", f"cd {ROOT} && go vet ./...; echo $?", "CI=1 pytest",
+        "golangci-lint run ./...", "for f in a b; do pytest tests/$f.py; done", f"pytest {ROOT}/tests",
+    ],
+    "git": [
+        "git add -A", "git add src/a.py", "git commit -m 'Fix it'", "git checkout -b fix/x", "git switch -c x",
+        "git stash",
+        "git stash pop", "git tag v1", "git branch new", "git commit -m \"$(cat <<'EOF'\nFix\n\nIt's so\nEOF\n)\"",
+    ],
+    "packages": [
+        "npm ci", "npm install zod", "npm install -D @types/node@20", "pip install -r requirements.txt", "uv sync",
+        "pip install 'requests>=2'", "pip install -e .", "poetry install", "cargo fetch", "go mod tidy",
+        "bundle install",
+    ],
+    "files": [
+        "mkdir -p a/b", "touch a.txt", "cp a b", "mv a b/c", "rm a.txt", "chmod +x run.sh", "echo x > a.txt",
+        "ls > /tmp/x",
+        "echo x | tee notes.md", "cat > a.py <<'EOF'\nimport x\nEOF", f"rm {ROOT}/a.txt", "rm build/*.o",
+    ],
+    "containers": ["docker compose up -d db", "docker compose -f x.yml restart", "docker build -t a ."],
+}  # fmt: skip
+
+
+@loop_over(("work", "line"), [(work, line) for work, lines in COVERED.items() for line in lines])
+def test_work_in_the_project_has_a_class(work: str, line: str) -> None:
+    classes = {work, *(["files"] if ">" in line and work == "project" else [])}
+    assert frozenset().union(*(part.work for part in read_line(line, PROJECT).segments)) == classes
+    assert all(part.work or not part.doubt for part in read_line(line, PROJECT).segments)
+
+
+UNCOVERED = [
+    "pytest -p evil", "pytest -c /tmp/x.ini", "pytest --rootdir=/", "pytest /tmp/evil", "pytest ../x", "pytest -o a=b",
+    "python -c 1", "python x.py", "npx cowsay", "npx make", "uvx ruff", "npx --yes jest", "python -m http.server",
+    "npm run deploy", "npm run build-and-push", "npm test -- --config=x.js", "npm --script-shell ./x test",
+    "npm install -g x", "npm install https://a/b.tgz", "npm install user/repo", "npm install ./x",
+    "npm install git+ssh://a",
+    "pip install -i https://x y", "pip install https://x/y.whl", "pip install -r https://x", "pip install ../x",
+    "cargo --config x build", "cargo run", "cargo install x", "cargo publish", "go test -exec x ./...", "go run .",
+    "go build -toolexec=x", "make SHELL=./x test", "make deploy", "make -f /tmp/x test", "make -C /tmp test",
+    "git push", "git reset --hard", "git clean -fd", "git checkout a.py", "git restore a.py", "git branch -D x",
+    "git branch -f main x", "git -c core.pager=x add a", "git -c alias.add=!x commit", "git -C /tmp add a",
+    "git stash drop",
+    "git commit -F /etc/passwd", "git switch -C main", "git tag -d v1", "git checkout -B main", "git add .git/config",
+    "rm -rf build", "rm ~/a", "rm /etc/x", "rm ../a", "rm .git/config", "cp a .git/hooks/pre-commit", "cp a ~/.bashrc",
+    "cp ~/.ssh/id_rsa a", "mv a /tmp", "tee ~/.bashrc", "echo x > ~/.bashrc", "echo x > .git/hooks/pre-commit",
+    "echo x > /tmp/../etc/passwd", "echo x > $HOME/a", "chmod +x /usr/bin/x", "ln -s a b", "mkdir a/../../b",
+    "rm -rf *",
+    "cd /tmp && pytest", "cd .. && make test", "cd src; rm ../a", "cd x | pytest", "cd - && pytest", "cd && pytest",
+    "cd src || pytest ../..", "pushd src && make test", "sudo pytest", "bash -c 'pytest > /etc/x'", "/tmp/pytest",
+    "./pytest",
+    "/tmp/.venv/bin/pytest", "../.venv/bin/pytest", "docker compose down -v", "docker run x", "docker -H x compose up",
+    "docker system prune", "docker build https://x", "terraform apply", "python manage.py shell",
+    "python manage.py flush",
+    "python /tmp/manage.py test", "PATH=/tmp pytest", "NODE_OPTIONS=x npm test", "pytest &", "pytest $(x)", "pytest *",
+    "mvn -Dexec.executable=x test", "./gradlew publish", "tox -e publish", "eslint --rulesdir x .", "eslint -c /x .",
+    "jest --testRunner=x", "prettier --plugin=x .", "ruff check --config /x",
+]  # fmt: skip
+
+
+@loop_over("line", UNCOVERED)
+def test_an_argument_that_is_not_understood_has_no_class(line: str) -> None:
+    policy = parse({
+        "default": "ask",
+        "rules": [{"id": "r", "effect": "allow",
+                   "match": {"tool": "Bash", "args": [{"path": "", "op": "effect", "value": ["none", *WORK]}]}}],
+    })  # fmt: skip
+    request = PolicyRequest.for_tool("Bash", input={"command": line}, root=ROOT)
+    assert decide(policy, request).effect is Effect.ASK
+
+
+def test_paths_belong_to_no_class_where_the_project_is_not_known() -> None:
+    for line in ("pytest tests", "rm a", "echo x > a", ".venv/bin/pytest", "git add a"):
+        assert not any(part.work for part in read_line(line).segments)
+    assert find_work(("pytest", "-q"), NO_GLOBS, None) == "project"
+    assert is_local_target("/tmp/x.log", None) and not is_local_target("/tmp/x/y", None)
+
+
+def test_a_rule_that_asks_about_a_class_is_wide() -> None:
+    def match(line: str, work: str) -> Likelihood:
+        return EffectOperand(frozenset({work})).match_widely(read_line(line, PROJECT))
+
+    assert match("ls && pytest", "project") is Likelihood.YES and match("ls", "project") is Likelihood.NO
+    assert match("pytest -p x", "project") is Likelihood.MAYBE and match("git add a", "project") is Likelihood.NO
+    assert match("rm a.txt", "deletes") is Likelihood.YES
+
+
+def test_the_folder_is_known_as_long_as_cd_is() -> None:
+    def folders(line: str) -> list[str]:
+        return [
+            "/".join(part.folder.folder.parts[4:]) if part.folder else "?" for part in read_line(line, PROJECT).segments
+        ]
+
+    assert folders("ls && cd src && ls | wc && cd lib && ls") == ["", "", "src", "src", "src", "src/lib"]
+    assert folders(f"cd {ROOT}; ls; cd src; ls") == ["", "", "", "?"]
+    assert folders("cd src && ls; ls") == ["", "src", "?"] and folders("cd a || ls") == ["", "?"]
+    assert folders("cd a | ls") == ["", "?"] and folders("cd /tmp && ls") == ["", "?"]
+    assert folders("for d in a b; do cd $d && ls; done") == ["", "a", "?", "?"]
+    assert not read_line("cd src && git status", PROJECT).doubt and read_line("cd /x && git status", PROJECT).doubt

@@ -1,0 +1,171 @@
+"""Classes of work: tests and builds, local git, packages, local files and containers, by `work_classes.toml`.
+
+A class covers a command only if every argument is understood. Paths must be inside of the project and not protected.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Any
+
+from toolcards.core.policy.places.project import Project
+from toolcards.core.policy.shell.arguments import Arguments, read_arguments, read_specification
+from toolcards.core.policy.shell.catalogs import list_names
+from toolcards.core.policy.shell.plain.globs import Globs
+from toolcards.core.policy.truth import TRUE
+
+WORK = ("project", "git", "packages", "files", "containers")
+# Scripts and targets of a project by their names; what is published or removed is not among them.
+_SCRIPT = (
+    r"(?!.*(?:deploy|publish|release|push|upload|install|destroy|drop|prod|remote))(?:test|tests|check|lint|format|fmt|"
+    r"build|compile|typecheck|type-check|types|docs|generate|codegen|coverage|bench|ci|verify|validate|unit|integration|"
+    r"e2e|spec)(?:[-_:.][\w.:-]*)?"
+)
+_OWN_TOOL = re.compile(r"(?:[\w.-]+/)*(?:\.venv|venv)/bin/([\w.-]+)|(?:[\w.-]+/)*node_modules/\.bin/([\w.-]+)")
+_OWN_SCRIPT = re.compile(r"(?:\./)?(gradlew|mvnw|manage\.py)")
+_MAX_LAUNCHERS = 2  # uv run python -m pytest
+_DURATION = re.compile(r"[0-9.]+[smh]?")
+_SELECTION = re.compile(r"::[\w\[\]:.-]*$")
+_PLAIN_VALUE = re.compile(r"(?!.*(?:^|[=:,])[/~])(?!.*\.\./)[^\x00-\x1f]*")
+_SCRATCH = re.compile(r"/tmp/[\w-][\w.-]*")  # noqa: S108 - where agents keep outputs
+
+
+@dataclass(frozen=True, slots=True)
+class _WorkRow:
+    work: str
+    kinds: Mapping[str, int]
+    style: str
+    subs: tuple[tuple[str, ...], ...]
+    words: re.Pattern[str] | None
+    values: re.Pattern[str]
+    need: frozenset[str]
+    only_words: bool
+    options_first: bool
+
+
+@dataclass(frozen=True)
+class _WorkCatalog:
+    rows: Mapping[str, tuple[_WorkRow, ...]]
+    launchers: tuple[tuple[tuple[str, ...], frozenset[str]], ...]
+
+
+@cache
+def _load_work() -> _WorkCatalog:
+    document = tomllib.loads(files(__package__).joinpath("work_classes.toml").read_text(encoding="utf-8"))
+    rows: dict[str, tuple[_WorkRow, ...]] = {}
+    for row in document["rows"]:
+        for name in row["programs"].split():
+            rows[name] = (*rows.get(name, ()), _read_row(row))
+    launchers = [
+        (tuple(prefix.split()), frozenset(names.split()))
+        for prefixes, names in document["launchers"].items()
+        for prefix in prefixes.split(" | ")
+    ]
+    return _WorkCatalog(rows, tuple(launchers))
+
+
+def _read_row(row: Mapping[str, Any]) -> _WorkRow:
+    words = row["words"].replace("SCRIPT", _SCRIPT) if "words" in row else None
+    return _WorkRow(
+        row["work"],
+        read_specification(row["options"]),
+        row.get("style", "gnu"),
+        tuple(tuple(text.split()) for text in row.get("subs", [])),
+        re.compile(words) if words is not None else None,
+        re.compile(row["values"]) if "values" in row else _PLAIN_VALUE,
+        frozenset(row.get("need", "").split()),
+        row.get("only_words", False),
+        row.get("options_first", False),
+    )
+
+
+@lru_cache(maxsize=1_024)
+def find_work(words: tuple[str, ...], globs: Globs, folder: Project | None) -> str:
+    """Return the class of work of a command, or "".
+
+    `folder`: the project, as seen from where the command runs; None if unknown.
+    """
+    start, name = _find_program(words, folder)
+    for row in _load_work().rows.get(name, ()):
+        arguments = read_arguments(words, start, row.kinds, row.style, patterns=globs.leading)
+        if _is_understood(row, arguments, start, globs, folder):
+            return row.work
+    return ""
+
+
+def is_local_target(target: str, folder: Project | None) -> bool:
+    """Return whether a redirection may write this file as local work."""
+    return _SCRATCH.fullmatch(target) is not None or _is_inside(target, folder)
+
+
+def _find_program(words: tuple[str, ...], folder: Project | None) -> tuple[int, str]:
+    """Return where the arguments begin, and the name of the program."""
+    start = 0
+    if words[0] == "timeout" and len(words) > 2 and _DURATION.fullmatch(words[1]):
+        start = 2
+    own = _find_own_tool(words[start], folder)
+    head = (list_names(own)[-1] if own else words[start], *words[start + 1 :])
+    for _ in range(_MAX_LAUNCHERS):
+        prefix = next((len(prefix) for prefix, names in _load_work().launchers if _launches(head, prefix, names)), 0)
+        start, head = start + prefix, head[prefix:]
+    if head[0] in {"python", "python3"} and len(head) > 1 and _OWN_SCRIPT.fullmatch(head[1]):
+        start, head = start + 1, head[1:]
+    script = _OWN_SCRIPT.fullmatch(head[0])
+    name = script[1] if script is not None and folder is not None else head[0]
+    return start + 1, name
+
+
+def _launches(head: tuple[str, ...], prefix: tuple[str, ...], names: frozenset[str]) -> bool:
+    return head[: len(prefix)] == prefix and len(head) > len(prefix) and head[len(prefix)] in names
+
+
+def _find_own_tool(word: str, folder: Project | None) -> str:
+    """Return the name of a program that is installed in the project, or ""."""
+    match = _OWN_TOOL.fullmatch(word.removeprefix("./"))
+    if match is None or folder is None or ".." in word.split("/") or folder.contains(word) is not TRUE:
+        return ""
+    return match[1] or match[2]
+
+
+def _is_understood(row: _WorkRow, arguments: Arguments, start: int, globs: Globs, folder: Project | None) -> bool:
+    if arguments.unknown or arguments.option_values or (row.need and not row.need & arguments.names):
+        return False
+    if not all(_takes_value(row, value) for _, value in arguments.options):
+        return False
+    operands = arguments.operands
+    if globs.every - {place for place, _ in operands}:
+        return False
+    if row.subs:
+        names = tuple(word for _, word in operands)
+        lengths = [len(sub) for sub in row.subs if _begins(names, sub)]
+        if not lengths or (operands[0][0] != start and not row.options_first):
+            return False
+        operands = operands[max(lengths) :]
+    return all(_takes_operand(row, word, folder) for _, word in operands)
+
+
+def _begins(names: tuple[str, ...], sub: tuple[str, ...]) -> bool:
+    """Return whether the operands begin with the sub-command; `SCRIPT` is the name of a script."""
+    return len(names) >= len(sub) and all(
+        name == each or (each == "SCRIPT" and re.fullmatch(_SCRIPT, name))
+        for name, each in zip(names, sub, strict=False)
+    )
+
+
+def _takes_value(row: _WorkRow, value: str) -> bool:
+    return not value or (row.values.fullmatch(value) is not None)
+
+
+def _takes_operand(row: _WorkRow, word: str, folder: Project | None) -> bool:
+    if row.words is not None and row.words.fullmatch(word):
+        return True
+    return not row.only_words and not word.startswith("-") and _is_inside(_SELECTION.sub("", word), folder)
+
+
+def _is_inside(word: str, folder: Project | None) -> bool:
+    return bool(word) and folder is not None and folder.locate(word) is TRUE
