@@ -84,6 +84,22 @@ USER, TOOL = (
 )
 
 
+RUN, RESULT_B = WRITING[0], ag("TOOL_CALL_RESULT", messageId="m", toolCallId="b", content="ok")
+
+
+def chunks(*calls: str, skip: int = 0) -> list[Frame]:
+    """The chunks of calls in that order, without the first ones; `-` is a text."""
+    pieces = {call: iter(['{"x"', ":[1,", "2]}"]) for call in calls}
+    names = {call: [f"t{call}"] for call in calls}
+    frames = [
+        ag("TEXT_MESSAGE_CHUNK", messageId="m", delta="so") if call == "-" else
+        ag("TOOL_CALL_CHUNK", toolCallId=call, delta=next(pieces[call]),
+           **({"toolCallName": names[call].pop()} if names[call] else {}))
+        for call in calls
+    ]  # fmt: skip
+    return frames[skip:]
+
+
 def next_run(*messages: Frame, **more: Any) -> list[Frame]:
     request = {"threadId": "T", "runId": "2", "messages": [USER, ASSISTANT, *messages], **more}
     return [ag("RUN_STARTED", threadId="T", runId="2", input=request), ag("RUN_FINISHED", threadId="T", runId="2")]
@@ -172,6 +188,31 @@ STORIES: dict[str, tuple[str, list[list[Frame]], list[Frame]]] = {
     "a snapshot shows that": ("ag-ui", [APP_TURN, snapshot(USER)], [{"state": ERROR, "cause": "no-result"}]),
     "the next request does not mention it yet": (
         "ag-ui", [APP_TURN, next_run()], [{"state": "input-available", "awaiting_client": True}],
+    ),
+    "chunks of two calls alternate": (
+        "ag-ui", [[RUN, *chunks("a", "b", "a", "b", "a", "b"), ag("RUN_FINISHED")]],
+        [{"call_id": call, "tool": {"name": f"t{call}"}, "input": {"x": [1, 2]}, "anomalies": []} for call in "ab"],
+    ),
+    "texts come between them": (
+        "ag-ui", [[RUN, *chunks(*"a-b-a-b-a-b-"), RESULT_B, ag("RUN_FINISHED")]],
+        [
+            {"call_id": "a", "input": {"x": [1, 2]}, "anomalies": [], "state": "input-available"},
+            {"call_id": "b", "input": {"x": [1, 2]}, "anomalies": [], "state": OK, "output": "ok"},
+        ],
+    ),
+    "texts come between the chunks of one call": (
+        "ag-ui", [[RUN, *chunks(*"-a-a-a-"), ag("RUN_FINISHED")]], [{"input": {"x": [1, 2]}, "anomalies": []}],
+    ),
+    "a chunked call has its result before its input is whole": (
+        "ag-ui", [[RUN, *chunks(*"baab"), RESULT_B, ag("RUN_FINISHED")]],
+        [
+            {"call_id": "b", "input": None, "input_text": '{"x":[1,', "state": OK},
+            {"call_id": "a", "input": None, "anomalies": ["unreadable-input"]},
+        ],
+    ),
+    "chunks go on in another body": (
+        "ag-ui", [[RUN, *chunks(*"aba")], [*chunks(*"abaabb", skip=3), ag("RUN_FINISHED")]],
+        [{"input": {"x": [1, 2]}, "anomalies": []}, {"input": {"x": [1, 2]}, "anomalies": []}],
     ),
     "arguments sent twice": (
         "ag-ui", [[*WRITING, ARGS, END, ag("RUN_FINISHED")]],

@@ -212,6 +212,11 @@ class Card:
             return self
         return self.replace(anomalies=(*self.anomalies, (code, timestamp)))
 
+    def without_anomaly(self, code: str) -> Card:
+        """Return this card without the anomaly of that code."""
+        anomalies = tuple(anomaly for anomaly in self.anomalies if anomaly[0] != code)
+        return self if len(anomalies) == len(self.anomalies) else self.replace(anomalies=anomalies)
+
     @property
     def hard(self) -> bool:
         """Return whether the call has ended finally."""

@@ -18,6 +18,7 @@ from toolcards.core.calls.identity import (
     late_text,
 )
 from toolcards.core.calls.reducer import find_row
+from toolcards.core.calls.reducer.input_handlers import read_streamed_input
 from toolcards.core.calls.transitions import NEXT
 from toolcards.core.runs.run_context import RunContext
 from toolcards.core.text.text_rope import EMPTY
@@ -217,19 +218,12 @@ class InputRouter:
             return []
         routed_facts: list[Routed] = []
         if open_call != call_id:
-            routed_facts = self._complete_calls([open_call] if open_call else [], fact.at)
-            routed_facts += self._route_start(
-                f.InputStarted(
-                    call_id,
-                    fact.tool,
-                    at=fact.at,
-                    lane=fact.lane,
-                    parent_call=fact.parent_call,
-                    chunked=True,
-                    reusable=True,
-                    message_id=fact.message_id,
-                )
-            )
+            routed_facts = self._complete_calls([open_call] if self._is_whole(open_call) else [], fact.at)
+            start_fact = f.InputStarted(
+                call_id, fact.tool, at=fact.at, lane=fact.lane, parent_call=fact.parent_call, chunked=True,
+                reusable=True, message_id=fact.message_id, resumes=call_id in self._state.context.paused,
+            )  # fmt: skip
+            routed_facts += self._route_start(start_fact)
         if fact.text:
             delta = f.InputDelta(call_id, fact.text, at=fact.at)
             started_card = self._state.cards.get(routed_facts[-1][0]) if routed_facts else None
@@ -240,17 +234,27 @@ class InputRouter:
         return routed_facts
 
     def _end_chunks(self, fact: f.AnyFact) -> list[Routed]:
-        """Complete the chunked call of the fact's lane; a fact of the run completes those of all lanes."""
-        if not self._state.context.chunked or isinstance(fact, _CHUNK_EXEMPT):
+        """Complete the chunked call of the fact's lane if its text is whole, and the fact's own call in any case.
+
+        A fact of the run completes those of all lanes.
+        """
+        context = self._state.context
+        if not (context.chunked or context.paused) or isinstance(fact, _CHUNK_EXEMPT):
             return []
         card = self._state.find(fact.call_id) if fact.call_id else None
         lane = card.lane if card else getattr(fact, "lane", "")
         if not lane and not fact.call_id and not isinstance(fact, f.TextDelta):
-            return self._complete_calls(self._state.context.chunked.values(), fact.at)
-        open_call = self._state.context.chunked.get(lane, "")
-        if not open_call or (open_call == fact.call_id and isinstance(fact, (*INPUT_FACTS, f.InputDelta))):
-            return []
-        return self._complete_calls([open_call], fact.at)
+            return self._complete_calls([*context.paused, *context.chunked.values()], fact.at)
+        is_input = isinstance(fact, (*INPUT_FACTS, f.InputDelta))
+        open_call = context.chunked.get(lane, "")
+        is_own = fact.call_id and fact.call_id in (open_call, *context.paused)
+        calls = [open_call] if open_call and open_call != fact.call_id and self._is_whole(open_call) else []
+        return self._complete_calls(calls + ([fact.call_id] if is_own and not is_input else []), fact.at)
+
+    def _is_whole(self, call_id: str) -> bool:
+        """Return whether the streamed input of a call is complete JSON, or empty."""
+        card = self._state.find(call_id) if call_id else None
+        return card is not None and (not card.text or read_streamed_input(card)[1])
 
     def _complete_calls(self, call_ids: Iterable[str], timestamp: float) -> list[Routed]:
         ready_facts = [f.InputReady(call_id, at=timestamp) for call_id in call_ids]

@@ -44,7 +44,7 @@ class Router(InputRouter):
             fact = _read_output(fact)
         if ordinal:
             return self._route_to(ordinal, fact)
-        if type(fact) is f.InputDelta and not self._state.context.chunked:
+        if type(fact) is f.InputDelta and not (self._state.context.chunked or self._state.context.paused):
             return self._route_delta(fact)
         if isinstance(fact, f.InputChunk):
             return self._route_chunk(fact)

@@ -39,6 +39,7 @@ class RunContext:
     dropped: list[str] = field(default_factory=list)  # call ids of reset steps
     aliases: dict[str, str] = field(default_factory=dict)  # id under which a call continues -> its own id
     chunked: dict[str, str] = field(default_factory=dict)  # lane -> the call that chunks without an id continue
+    paused: list[str] = field(default_factory=list)  # chunked calls that wait for the rest of their input
 
     def get_lane(self, lane: str) -> tuple[list[str], str]:
         """Return the agent path of a lane and its parent call."""
@@ -74,6 +75,18 @@ class RunContext:
         """Record the id under which the wire continues a call."""
         if len(self.aliases) < _MAX_ENTRIES:
             self.aliases[alias] = call_id
+
+    def continue_chunks(self, lane: str, call_id: str) -> None:
+        """Record the call whose chunks follow; another one of the lane pauses."""
+        before = self.chunked.get(lane, "")
+        paused_calls = [call for call in (*self.paused, before) if call and call != call_id]
+        self.paused = paused_calls[-_MAX_ENTRIES:]
+        self.chunked[lane] = call_id
+
+    def end_chunks(self, call_id: str) -> None:
+        """Record that the input of a call has no more chunks."""
+        self.chunked = {lane: call for lane, call in self.chunked.items() if call != call_id}
+        self.paused = [call for call in self.paused if call != call_id]
 
     def drop(self, call_id: str) -> None:
         """Record a removed call, so that late facts cannot restart it."""

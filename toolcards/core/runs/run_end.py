@@ -72,7 +72,8 @@ def owes_answer(card: Card) -> bool:
 def list_end_facts(card: Card, fact: f.RunEnded, context: RunContext) -> list[f.AnyFact]:
     """Return the facts that end an open card."""
     facts: list[f.AnyFact] = []
-    is_chunked = card.call_id in context.chunked.values()  # no frame ends its input, so this end does
+    # no frame ends the input of a chunked call, so this end does
+    is_chunked = card.call_id in (*context.chunked.values(), *context.paused)
     if fact.close_open_input and card.state is S.INPUT_STREAMING and not is_chunked:
         facts.append(f.AnomalyRecorded(card.call_id, "protocol-violation", at=fact.at))
         if read_streamed_input(card)[1]:

@@ -121,9 +121,9 @@ class RunState:
         if type(fact) is f.InputReady and fact.alias:
             context.add_alias(fact.alias, fact.call_id)
         if isinstance(fact, f.InputStarted) and fact.chunked:
-            context.chunked[fact.lane] = fact.call_id
-        elif isinstance(fact, INPUT_FACTS) and context.chunked:
-            context.chunked = {lane: call for lane, call in context.chunked.items() if call != fact.call_id}
+            context.continue_chunks(fact.lane, fact.call_id)
+        elif isinstance(fact, INPUT_FACTS) and (context.chunked or context.paused):
+            context.end_chunks(fact.call_id)
         elif isinstance(fact, f.ApprovalAnswered):
             context.held.pop(fact.source_id, None)
             context.held.pop(f"call:{fact.call_id}", None)

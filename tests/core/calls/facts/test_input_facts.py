@@ -15,7 +15,7 @@ SHORTEST = [
     ('{"type":"input-started","call_id":"c","tool":"t"}', f.InputStarted,
      {"call_id": "c", "tool": "t", "title": "", "source": "", "kind": "", "lane": "", "parent_call": "",
       "per_step": False, "provider_executed": False, "chunked": False, "dynamic": False, "reusable": False,
-      "message_id": ""}),
+      "message_id": "", "resumes": False}),
     ('{"type":"input-delta","call_id":"c","text":"{"}', f.InputDelta, {"call_id": "c", "text": "{"}),
     ('{"type":"input-ready","call_id":"c"}', f.InputReady,
      {"call_id": "c", "tool": "", "input": None, "has_input": False, "attempt": 1, "title": "", "source": "",

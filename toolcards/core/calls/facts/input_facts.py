@@ -28,6 +28,7 @@ class InputStarted:
     dynamic: bool = False  # the tool's schema is known at run time only (AI SDK)
     reusable: bool = False
     message_id: str = ""
+    resumes: bool = False  # chunks of other calls came between: the text continues
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class InputDelta:
 class InputChunk:
     """Start, piece and continuation in one (AG-UI TOOL_CALL_CHUNK); split by the router, never logged.
 
-    Without `call_id` it continues the open chunked call; any other fact of the lane completes that call.
+    Without `call_id` it continues the open chunked call. Other facts of the lane complete that call if its text is
+    whole; its result and facts of the run complete it in any case.
     """
 
     type: ClassVar[str] = "input-chunk"

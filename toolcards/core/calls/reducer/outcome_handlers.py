@@ -92,8 +92,7 @@ def _deny_host_approval(card: Card) -> Card:
     approval = card.approval
     if approval is None or approval.opener == "gate" or approval.state != "approved" or approval.by != f.Actor("host"):
         return card
-    anomalies = tuple(anomaly for anomaly in card.anomalies if anomaly[0] != "ran-without-approval")
-    return card.replace(approval=replace(approval, state="denied"), anomalies=anomalies)
+    return card.replace(approval=replace(approval, state="denied")).without_anomaly("ran-without-approval")
 
 
 def apply_snapshot(card: Card, fact: f.SnapshotReceived) -> Card:
