@@ -169,11 +169,12 @@ def _read_subagent_start(hook_input: Payload) -> Facts:
 
 def _read_subagent_stop(hook_input: Payload) -> Facts:
     lane = _require_text(hook_input, "agent_id")
-    return [*_read_last_message(hook_input, lane), f.RunEnded(outcome="not-executed", lane=lane)]
+    return [*_read_last_message(hook_input, lane), f.RunEnded(outcome="unreported", lane=lane)]
 
 
 def _read_stop(hook_input: Payload) -> Facts:
-    return [*_read_last_message(hook_input, ""), f.StepFinished()]
+    """Read the end of a turn: of calls that are still open no hook reported the result."""
+    return [*_read_last_message(hook_input, ""), f.CallClosed("", "unreported"), f.StepFinished()]
 
 
 def _read_session_end(hook_input: Payload) -> Facts:

@@ -106,6 +106,7 @@ def _describe_approval_answer(fact: f.ApprovalAnswered) -> Description:
 
 CLOSE_WORDS: dict[str, str] = {
     "ok": "Its run ended", "not-executed": "Its run ended without running it",
+    "unreported": "Its turn ended without its result",
     "deferred": "The app brings the result later", "interrupt": "Its run was interrupted",
     "aborted": "It was stopped", "error": "Its run failed", "truncated": "No result was received",
     "expired": "No one answered in time", "superseded": "A newer approval replaced this one",

@@ -157,7 +157,10 @@ async def test_an_approval_held_back_is_not_told_yet(
     await vote(an_approver, ballot)
     path = f"/api/v1/approvals/{decision['approval']['id']}"
     _, body, _ = await call("GET", path)
-    assert (body["decision"], body["permit"]) == ("ask", None)
+    assert (body["decision"], body["permit"], body["reason"]["code"]) == ("ask", None, "answer_held")
+    _, again, _ = await call("POST", DECIDE, QUESTION)
+    assert (again["decision"], again["reason"]["code"]) == ("ask", "answer_held")
+    assert "held until it can no longer be undone" in again["reason"]["text"]
     limits(handover_seconds=0.8)
     _, body, _ = await call("GET", path + "?wait=60")
     assert body["decision"] == "allow"

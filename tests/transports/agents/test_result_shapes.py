@@ -86,7 +86,11 @@ def test_a_result_that_reports_an_error_inside_a_success_is_a_failure(server: Se
     ]  # fmt: skip
     call = post(server, "ai-sdk", "shapes-error", frames)["c"]
     error = call["error"]
-    assert (call["state"], error["message"], error["code"]) == ("output-error", "locked by Ann", "tool_reported")
+    assert (call["state"], error["message"], error["code"]) == (
+        "output-error",
+        'locked by Ann\n{"code": "E"}',
+        "tool_reported",
+    )
     assert error["retryable"] is None
 
 

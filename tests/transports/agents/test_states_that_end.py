@@ -74,6 +74,8 @@ OK, ERROR, DENIED = "output-available", "output-error", "output-denied"
 
 FAILURE = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": "no such host"}]}
 BASH = {"session_id": "r", "tool_name": "Bash", "tool_use_id": "t", "tool_input": {"command": "sleep 9"}}
+STOP = {"session_id": "r", "hook_event_name": "Stop"}
+START = BASH | {"hook_event_name": "PreToolUse"}
 INTERRUPTION = BASH | {"hook_event_name": "PostToolUse", "tool_response": {"stdout": "a", "interrupted": True}}
 
 APP_TURN = [*WRITING, END, ag("RUN_FINISHED", threadId="T", runId="1")]
@@ -259,9 +261,69 @@ STORIES: dict[str, tuple[str, list[list[Frame]], list[Frame]]] = {
     "the app reports that it failed": (
         "native", [DEFERRED, [native("tool.output.error", error="no")]], [{"state": ERROR, "soft": False}],
     ),
+    "the run of a deferred call is lost": (
+        "native", [[*DEFERRED[:2], {"type": "run.finished", "outcome": "truncated"}], [OUTPUT]],
+        [{"state": OK, "output": 1, "awaiting_client": False}],
+    ),
+    "the run of a deferred call is stopped": (
+        "native", [[*DEFERRED[:2], {"type": "run.finished", "outcome": "aborted"}]],
+        [{"state": ERROR, "cause": "aborted", "awaiting_client": False}],
+    ),
+    "a call is deferred after a part of its result": (
+        "native", [[NATIVE[0], native("tool.output.partial", output=1), *DEFERRED[1:]]],
+        [{"state": OK, "preliminary": True, "awaiting_client": True, "cause": None, "output": 1}],
+    ),
+    "the app brings the rest of it": (
+        "native", [[NATIVE[0], native("tool.output.partial", output=0), *DEFERRED[1:]], [OUTPUT]],
+        [{"state": OK, "preliminary": False, "awaiting_client": False, "output": 1}],
+    ),
+    "an id comes again with another input in another turn": (
+        "native", [DEFERRED, [{"type": "run.started"}, {**NATIVE[0], "input": {"a": 1}}, OUTPUT, END_OF_RUN]],
+        [{"input": {}, "awaiting_client": True}, {"input": {"a": 1}, "state": OK, "output": 1}],
+    ),
+    "it comes again after a turn that broke off": (
+        "native",
+        [
+            [NATIVE[0], {"type": "run.finished", "outcome": "truncated"}],
+            [{"type": "run.started"}, {**NATIVE[0], "input": {"a": 1}}, OUTPUT, END_OF_RUN],
+        ],
+        [{"input": {}, "cause": "truncated"}, {"input": {"a": 1}, "state": OK, "output": 1}],
+    ),
+    "the same call comes again after a turn that broke off": (
+        "native",
+        [[NATIVE[0], {"type": "run.finished", "outcome": "truncated"}], [{"type": "run.started"}, NATIVE[0], OUTPUT]],
+        [{"input": {}, "state": OK, "output": 1}],
+    ),
+    "a sub-agent of Claude Code ends without a result of its call": (
+        "claude-code", [[{**START, "agent_id": "x"}], [{**STOP, "hook_event_name": "SubagentStop", "agent_id": "x"}]],
+        [{"state": ERROR, "cause": "no-result", "soft": True}],
+    ),
+    "a turn of Claude Code ends without a result of its call": (
+        "claude-code", [[START], [STOP]],
+        [{"state": ERROR, "cause": "no-result", "soft": True}],
+    ),
+    "its result comes late": (
+        "claude-code", [[START], [STOP],
+                        [INTERRUPTION | {"tool_response": {"stdout": "a"}}]],
+        [{"state": OK, "soft": False}],
+    ),
+    "a call is only in a snapshot": (
+        "ag-ui", [snapshot(TOOL)],
+        [{"call_id": "c", "tool": {"name": "t"}, "input": {}, "state": OK, "output": "red", "anomalies": []}],
+    ),
+    "a failed call is only in a snapshot": (
+        "ag-ui", [snapshot({**TOOL, "error": "no"})], [{"state": ERROR, "error": {"message": "red"}}],
+    ),
+    "a snapshot repeats a call that ended": (
+        "ag-ui", [[*WRITING, END, {**RESULT_B, "toolCallId": "c", "content": "red"}], snapshot(TOOL)],
+        [{"input": {"a": 1}, "state": OK, "output": "red", "anomalies": []}],
+    ),
+    "a call without a result is only in a snapshot": (
+        "ag-ui", [snapshot()], [{"state": "input-available", "awaiting_client": True}],
+    ),
     "the run of a deferred call fails": (
         "native", [[*DEFERRED[:2], {"type": "run.finished", "outcome": "error"}]],
-        [{"state": ERROR, "cause": "run-error", "awaiting_client": False}],
+        [{"state": "input-available", "cause": None, "awaiting_client": True}],
     ),
     "a call is deferred after its result": (
         "native", [[NATIVE[0], OUTPUT, native("tool.output.deferred"), END_OF_RUN]],

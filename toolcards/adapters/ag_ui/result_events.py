@@ -70,18 +70,34 @@ class EncryptedValueEvent(AgUiEvent):
 
 
 class MessagesSnapshotEvent(AgUiEvent):
-    """All messages so far, with results that no event reported (LangGraph)."""
+    """All messages so far, with calls and results that no event reported (LangGraph)."""
 
     type: Literal["MESSAGES_SNAPSHOT"]
     messages: list[dict[str, Any]]
 
     def to_facts(self) -> Facts:
-        results: Facts = [
-            f.SnapshotReceived(message["toolCallId"], message.get("content"), _get_text(message.get("error")))
-            for message in self.messages
-            if message.get("role") == "tool" and isinstance(message.get("toolCallId"), str)
-        ]
-        return [*results, *list_passed_over(self.messages)]
+        return [*_read_calls(self.messages), *_read_results(self.messages), *list_passed_over(self.messages)]
+
+
+def _read_calls(messages: list[dict[str, Any]]) -> Facts:
+    facts: Facts = []
+    for message in messages:
+        calls = message.get("toolCalls") if message.get("role") == "assistant" else None
+        for call in calls if isinstance(calls, list) else ():
+            function = call.get("function") if isinstance(call, dict) else None
+            if isinstance(function, dict) and to_text(call.get("id")) and to_text(function.get("name")):
+                tool_input = function.get("arguments")
+                tool_input = strict.parse_or_keep(tool_input) if isinstance(tool_input, str) else tool_input
+                facts.append(f.InputReady(call["id"], function["name"], tool_input, True, past=True))
+    return facts
+
+
+def _read_results(messages: list[dict[str, Any]]) -> Facts:
+    return [
+        f.SnapshotReceived(message["toolCallId"], message.get("content"), _get_text(message.get("error")))
+        for message in messages
+        if message.get("role") == "tool" and isinstance(message.get("toolCallId"), str)
+    ]
 
 
 def _get_message(content: str | list[Any]) -> str:

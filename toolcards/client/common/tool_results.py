@@ -61,9 +61,12 @@ def read_result(value: Any) -> ToolResult:
 def format_result(value: Any) -> str:
     """Return the text of a result or an error.
 
-    That is JSON if it has no text, and "" if it is empty.
+    That is JSON if it has no text, and "" if it is empty. A structured value stands below the text.
     """
     text = _find_text(value, 0)
+    structured_value = value.get("structuredContent") if text and isinstance(value, dict) else None
+    if structured_value and value.get("content") and not _says(text, structured_value):
+        return f"{text}\n{json.dumps(structured_value, ensure_ascii=False)}"
     if text or value is None or isinstance(value, str):
         return text
     exit_code = find_exit_code(value)

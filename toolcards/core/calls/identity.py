@@ -37,7 +37,8 @@ def contradicts(card: Card, fact: Any) -> bool:
 def is_nested_or_reused(card: Card, fact: Any) -> bool:
     """Return whether an undecided call's id now names another call.
 
-    That is another tool, or another input after the call's end. Repairs and reports of the same call are not.
+    That is another tool, or another input after the end of the call or its turn. Repairs and reports of the same call
+    are not.
     """
     if card.state is None or card.removed or isinstance(fact, (f.InputInvalid, f.InputRepaired)):
         return False
@@ -46,7 +47,8 @@ def is_nested_or_reused(card: Card, fact: Any) -> bool:
         return False  # the producer may repair the name and the input that it writes
     if card.tool.name != UNKNOWN_TOOL and fact.tool not in {"", card.tool.name, card.original_tool}:
         return True
-    if is_start or not card.hard or not card.has_input:
+    has_ended = card.hard or card.soft or card.awaiting_client
+    if is_start or not has_ended or not card.has_input:
         return False
     if fact.has_input:
         return not is_input(card, fact.input)

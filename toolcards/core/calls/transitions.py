@@ -45,7 +45,8 @@ outcome-marked      .      .                 .             .           .        
 snapshot-seen       .      seen              seen          seen        seen          seen       seen    seen    .       .
 closed/ok           .      incomplete-input  client        paused      stay          no-result  .       .       .       .
 closed/not-executed .      incomplete-input  not-executed  stay        not-executed  no-result  .       .       .       .
-closed/deferred     .      .                 client        .             client        .          .       .       .       .
+closed/unreported   .      incomplete-input  no-result     stay          no-result     no-result  .       .       .       .
+closed/deferred     .      .                 client        .             client        client     .       .       .       .
 closed/interrupt    .      incomplete-input  stay          paused      stay          stay       .       .       .       .
 closed/aborted      .      aborted           aborted       aborted     aborted       aborted    .       .       .       .
 closed/error        .      run-error         run-error     run-error   run-error     run-error  .       .       .       .

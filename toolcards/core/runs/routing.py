@@ -56,6 +56,8 @@ class Router(InputRouter):
 
     def _route_ready(self, fact: f.InputReady) -> list[Routed]:
         """Route a complete input; one of a provider may continue a question under another id."""
+        if fact.past and self._state.list_ordinals(fact.call_id):
+            return []
         question = self._find_continued(fact) if fact.provider_executed and fact.has_input else None
         if question is None:
             return self._route_start(fact)

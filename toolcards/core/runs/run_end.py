@@ -81,7 +81,7 @@ def list_end_facts(card: Card, fact: f.RunEnded, context: RunContext) -> list[f.
     reason = fact.reason or (context.error if fact.outcome == "error" else "")
     if fact.outcome == "ok" and _was_passed_over(card):
         return [*facts, f.CallClosed(card.call_id, "superseded", at=fact.at)]
-    return [*facts, f.CallClosed(card.call_id, _choose_reason(card, fact), reason=reason, at=fact.at)]
+    return [*facts, f.CallClosed(card.call_id, _choose_reason(card, fact, context), reason=reason, at=fact.at)]
 
 
 def _was_passed_over(card: Card) -> bool:
@@ -90,15 +90,17 @@ def _was_passed_over(card: Card) -> bool:
     return is_chat and is_agents_question(card) and card.approval is not None and card.approval.outlasts_run
 
 
-def _choose_reason(card: Card, fact: f.RunEnded) -> f.CloseReason:
+def _choose_reason(card: Card, fact: f.RunEnded, context: RunContext) -> f.CloseReason:
     """Return the run's outcome, or the end of an approval of the gate."""
-    if card.awaiting_client and fact.outcome in {"ok", "interrupt"}:
+    is_left_to_app = not context.ended and fact.outcome != "aborted"  # by the call itself, before the run ended
+    if card.awaiting_client and (is_left_to_app or fact.outcome in {"ok", "interrupt"}):
         return "deferred"
     if card.approval and card.approval.opener == "gate":
         if card.state is S.APPROVAL_REQUESTED:
             return "cancelled"
-        if card.state is S.APPROVAL_RESPONDED and fact.outcome in {"ok", "interrupt"}:
+        is_unclaimed = card.approval.state == "approved" and fact.outcome == "unreported"
+        if card.state is S.APPROVAL_RESPONDED and (is_unclaimed or fact.outcome in {"ok", "interrupt"}):
             return "not-executed"
-    elif card.unclaimed and fact.outcome in {"ok", "interrupt"}:
+    elif card.unclaimed and fact.outcome in {"ok", "interrupt", "unreported"}:
         return "not-executed"
     return fact.outcome

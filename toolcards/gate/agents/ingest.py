@@ -200,7 +200,7 @@ class Stream(StreamQueue):
             self._batch_calls.add(card.ordinal)
             if type(fact) is f.ApprovalRequested and fact.votable and card.approval and card.approval.id == fact.id:
                 self._approvals.append({"id": fact.id, "source_id": fact.source_id, "call_id": card.call_id})
-        if isinstance(fact, _INPUT_FACTS):
+        if isinstance(fact, _INPUT_FACTS) and not getattr(fact, "past", False):
             self._decide(tx, memory, cards, fact, moment)
         elif self.mode == "gate" and isinstance(fact, _OUTPUT_FACTS):
             self._record_ungoverned(tx, memory, fact, moment)

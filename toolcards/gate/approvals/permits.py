@@ -26,6 +26,7 @@ from toolcards.gate.writer.transaction import Transaction
 from toolcards.models import AgentKey, Approval, Source
 
 APPROVED_NOT_EXECUTED = "Approved, but not executed in time."
+ANSWER_HELD = "A person answered. The answer is held until it can no longer be undone: fetch it with the approval."
 ALLOWED_NOT_EXECUTED = "Allowed, but never executed."
 
 
@@ -207,7 +208,10 @@ def build_decision_with_permit(
         attempt=row.attempt if row else attempt,
     )
     if must_wait:
-        decision |= {"decision": "ask", "approval": {**decision["approval"], "state": "pending", "have": 0}}
+        decision |= {
+            "decision": "ask", "reason": {"code": "answer_held", "text": ANSWER_HELD, "suggest": ""},
+            "approval": {**decision["approval"], "state": "pending", "have": 0},
+        }  # fmt: skip
     if card.repair == "edited" and decision["decision"] == "allow":
         decision["args"] = card.input
     return decision

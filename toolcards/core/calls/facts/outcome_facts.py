@@ -10,6 +10,7 @@ from toolcards.core.calls.facts.approval_facts import Actor
 CloseReason: TypeAlias = Literal[
     "ok",
     "not-executed",
+    "unreported",
     "deferred",
     "interrupt",
     "aborted",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
-Outcome: TypeAlias = Literal["ok", "not-executed", "interrupt", "aborted", "error", "truncated"]
+Outcome: TypeAlias = Literal["ok", "not-executed", "unreported", "interrupt", "aborted", "error", "truncated"]
 
 
 @dataclass(frozen=True, slots=True)

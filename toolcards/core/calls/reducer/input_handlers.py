@@ -13,7 +13,6 @@ from toolcards.core.text.text_rope import EMPTY, Rope
 
 S = ToolCallState
 GENERIC_ERRORS = {"", "An error occurred."}  # error texts without information; a later one may replace them
-UNREADABLE = "unreadable-input"
 _LATE_LIMIT = 16_384  # characters; late pieces of longer inputs are parsed at the next InputReady
 _CLOSERS = ("}", "]", '"')
 
@@ -29,7 +28,7 @@ def complete_input(card: Card, fact: Any) -> Card:
     """Complete the input for the first time."""
     updated_card = update_input(card, fact)
     if updated_card.text and not updated_card.has_input:
-        updated_card = updated_card.with_anomaly(UNREADABLE, fact.at)
+        updated_card = updated_card.with_anomaly("unreadable-input", fact.at)
     times = updated_card.times.replace(started=updated_card.times.started or fact.at, available=fact.at)
     return updated_card.replace(state=S.INPUT_AVAILABLE, times=times)
 
@@ -84,7 +83,7 @@ def append_late_text(card: Card, fact: f.InputDelta) -> Card:
     if after.text.length <= _LATE_LIMIT and fact.text.rstrip().endswith(_CLOSERS):
         is_json, value = parse(str(after.text))
         if is_json:
-            return after.replace(input=value, has_input=True).without_anomaly(UNREADABLE)
+            return after.replace(input=value, has_input=True).without_anomaly("unreadable-input")
     return after
 
 
@@ -140,7 +139,7 @@ def set_input(card: Card, fact: Any) -> Card:
     if (card.has_input and is_json and is_same_json(card.input, new_input)) or not (is_json or was_rewritten):
         return card if card.segment is None else card.replace(segment=None)
     after = card.replace(input=new_input if is_json else None, has_input=is_json, text=text, segment=None)
-    after = after.without_anomaly(UNREADABLE) if is_json else after
+    after = after.without_anomaly("unreadable-input") if is_json else after
     if was_changed:  # the producer changed what the model wrote
         return after.replace(original_input=value if _is_json_value(text, value) else str(text), repair=BY_SOURCE)
     return after
