@@ -1,7 +1,8 @@
 """The writer keeps its promises on PostgreSQL too: tests that run on SQLite, again in a process of their own.
 
 They are those whose outcome could depend on the database: bodies that break off and come again, frames while plugins
-are asked, works while the database fails, transactions, repeated requests, grants, and floods on a socket.
+are asked, works while the database fails, transactions, repeated requests, undo against fetch, grants, and floods on a
+socket.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ MODULES = [
     "tests/gate/writer/test_commit_marks.py",
     "tests/gate/writer/test_transaction.py",
     "tests/gate/agents/test_idempotency.py",
+    "tests/gate/approvals/test_revocation.py",
     "tests/gate/decisions/test_grants.py",
 ]
 FLOODS = "tests/transports/agents/test_agent_socket.py"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import secrets
 from typing import Any
@@ -94,6 +95,8 @@ def test_a_result_that_reports_an_error_inside_a_success_is_a_failure(server: Se
     assert error["retryable"] is None
 
 
+# As Pydantic writes bytes: with the alphabet for URLs.
+URL_SAFE = base64.urlsafe_b64encode(b"\xff\xd8\xff\xe0" + b"\xfb\xff\xbe" * 30).decode()
 PICTURES = [
     IMAGE, {"content": [IMAGE]}, {"content": [IMAGE], "structuredContent": {"width": 1}},
     {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
@@ -104,6 +107,9 @@ PICTURES = [
     {"inlineData": {"mimeType": "image/png", "data": PNG}}, {"kind": "binary", "data": PNG, "media_type": "image/png"},
     {"type": "resource", "resource": {"uri": "a.png", "blob": PNG, "mimeType": "image/png"}},
     {"type": "image_generation_call", "result": PNG}, {"data": [{"b64_json": PNG}]}, wrap(IMAGE),
+    {"kind": "binary", "data": URL_SAFE, "media_type": "image/jpeg"}, {"images": [PNG]}, [PNG], {"screenshot": PNG},
+    f"data:image/png;charset=utf-8;base64,{PNG}", {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"},
+    {"type": "content", "value": [{"type": "image-data", "data": PNG, "mediaType": "image/png"}]},
     {"output": "Image read", "attachments": [{"type": "file", "url": f"data:image/png;base64,{PNG}"}]},
 ]  # fmt: skip
 
