@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from toolcards.adapters.base import BadFrame, Facts
 from toolcards.adapters.frames import ProtocolFrame
+from toolcards.client.common.tool_results import format_result
 from toolcards.core.calls import facts as f
 from toolcards.core.policy.places.project import check_folder
 
@@ -41,10 +42,14 @@ class OfferedTool(TypedDict, total=False):
     annotations: dict[str, Any] | None
 
 
+def _read_message(value: Any) -> Any:
+    return format_result(value) if isinstance(value, (list, dict, type(None))) else value
+
+
 class Fault(ProtocolFrame):
     """How a call failed; `after_ms` is what the other side asked to wait (`Retry-After`)."""
 
-    message: str = ""
+    message: Annotated[str, BeforeValidator(_read_message)] = ""
     code: str | None = None
     retryable: bool | None = None
     authority: str | None = None
@@ -242,10 +247,10 @@ class OutputErrorFrame(CallFrame):
     """The call failed."""
 
     type: Literal["tool.output.error"]
-    error: Fault | str
+    error: Fault | str | list[Any]
 
     def to_facts(self) -> Facts:
-        fault = _build_fault(self.error)
+        fault = Fault(message=format_result(self.error)) if isinstance(self.error, list) else _build_fault(self.error)
         authority = fault.authority or ""
         failure_fact = f.OutputFailed(
             self.call_id, fault.message, fault.code or "", fault.retryable, authority, after_ms=fault.after_ms

@@ -333,6 +333,22 @@ STORIES: dict[str, tuple[str, list[list[Frame]], list[Frame]]] = {
         "native", [[*NATIVE, native("approval.requested", approval_id="b")]],
         [{"state": "approval-requested", "anomalies": ["protocol-violation"], "approval": {"source_id": "b"}}],
     ),
+    "an error is a list of blocks": (
+        "native", [[NATIVE[0], native("tool.output.error", error=[{"type": "text", "text": "no"}])]],
+        [{"state": ERROR, "soft": False, "error": {"message": "no"}}],
+    ),
+    "the message of an error is": (
+        "native", [[NATIVE[0], native("tool.output.error", error={"message": [{"text": "no"}], "code": "timeout"})]],
+        [{"state": ERROR, "error": {"message": "no", "code": "timeout"}}],
+    ),
+    "the message of an error is null": (
+        "native", [[NATIVE[0], native("tool.output.error", error={"message": None})]],
+        [{"state": ERROR, "error": {"message": ""}}],
+    ),
+    "a result with one text says that it is an error": (
+        "native", [[NATIVE[0], {**OUTPUT, "output": {"isError": True, "content": "no"}}]],
+        [{"state": ERROR, "error": {"message": "no", "code": "tool_reported"}}],
+    ),
     "an answer after the result": (
         "native", [[*NATIVE, OUTPUT, YES]],
         [{"state": OK, "output": 1, "anomalies": ["ran-without-approval", "late-response"]}],

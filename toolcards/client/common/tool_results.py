@@ -128,8 +128,8 @@ def _spell_as_on_wire(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_mcp_result(value: dict[str, Any]) -> bool:
-    is_shaped = isinstance(value.get("content"), list) and value.keys() <= _RESULT
-    return is_shaped or ("structuredContent" in value and value.keys() <= _RESULT)
+    is_shaped = isinstance(value.get("content"), list) or value.get("isError") is True
+    return (is_shaped and value.keys() <= _RESULT) or ("structuredContent" in value and value.keys() <= _RESULT)
 
 
 def _join_output(result: dict[str, Any]) -> Any:
