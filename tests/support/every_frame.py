@@ -13,6 +13,7 @@ from toolcards.adapters.ag_ui import events
 Frame = dict[str, Any]
 CALL = "c"  # every frame that names a call names this one
 VALUES = {
+    "root": "/srv/shop",
     "toolCallId": CALL,
     "call_id": CALL,
     "parentToolCallId": CALL,
