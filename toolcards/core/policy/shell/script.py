@@ -27,7 +27,7 @@ from toolcards.core.policy.shell.plain.globs import GLOB_SIGNS, NO_GLOBS, Globs,
 from toolcards.core.policy.shell.plain.parser import MAX_BYTES, ParsedCommand, ParsedLine, parse_line
 from toolcards.core.policy.shell.program_match import NO_EFFECTS
 from toolcards.core.policy.shell.unspelled_words import explain_unspelled_words
-from toolcards.core.policy.shell.work_classes import find_work, is_local_target
+from toolcards.core.policy.shell.work_classes import find_work, is_emptying, is_local_target
 from toolcards.core.policy.shell.wrappers import UnwrappedCommand, unwrap_command
 
 _WRITES = frozenset({"writes"})
@@ -120,7 +120,8 @@ class CommandSegment:
     @cached_property
     def work(self) -> frozenset[str]:
         """Return the classes of work that cover all of it."""
-        if self.opaque or self.folder_changed:
+        empties = bool(self.targets and self.words) and is_emptying(self.words) and "<<" not in self.text
+        if self.opaque or self.folder_changed or empties:
             return frozenset()
         name = "" if self.analysis.targets else find_work(self.words, self.globs, self.folder)
         if not (name or self.analysis.read_only) or not all(

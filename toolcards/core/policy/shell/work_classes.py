@@ -28,6 +28,7 @@ _SCRIPT = (
 )
 _OWN_TOOL = re.compile(r"(?:[\w.-]+/)*(?:\.venv|venv)/bin/([\w.-]+)|(?:[\w.-]+/)*node_modules/\.bin/([\w.-]+)")
 _OWN_SCRIPT = re.compile(r"(?:\./)?(gradlew|mvnw|manage\.py)")
+_EMPTY = frozenset({("cat", "/dev/null"), ("echo", "-n"), ("echo", "-n", ""), ("printf", ""), ("cat",)})
 _MAX_LAUNCHERS = 2  # uv run python -m pytest
 _DURATION = re.compile(r"[0-9.]+[smh]?")
 _SELECTION = re.compile(r"::[\w\[\]:.-]*$")
@@ -98,6 +99,11 @@ def find_work(words: tuple[str, ...], globs: Globs, folder: Project | None) -> s
     return ""
 
 
+def is_emptying(words: tuple[str, ...]) -> bool:
+    """Return whether a redirection of the command only empties files."""
+    return words[0] in {":", "true", "false"} or words in _EMPTY
+
+
 def is_local_target(target: str, folder: Project | None) -> bool:
     """Return whether a redirection may write this file as local work."""
     return _SCRATCH.fullmatch(target) is not None or _is_inside(target, folder)
@@ -164,7 +170,11 @@ def _takes_value(row: _WorkRow, value: str) -> bool:
 def _takes_operand(row: _WorkRow, word: str, folder: Project | None) -> bool:
     if row.words is not None and row.words.fullmatch(word):
         return True
-    return not row.only_words and not word.startswith("-") and _is_inside(_SELECTION.sub("", word), folder)
+    if row.only_words or word.startswith("-") or folder is None:
+        return False
+    if row.work == "git":  # which only records what is there
+        return folder.contains(word) is TRUE
+    return _is_inside(_SELECTION.sub("", word), folder)
 
 
 def _is_inside(word: str, folder: Project | None) -> bool:
