@@ -11,7 +11,7 @@ from tests.support.connecting import tree
 from tests.support.tables import loop_over
 from toolcards import connect
 from toolcards.connect import project as project_files
-from toolcards.connect.project import Project, copy_file, find_static_file, mark, remove_copy
+from toolcards.connect.project import ProjectFiles, copy_file, find_static_file, mark, remove_copy
 
 
 @pytest.fixture
@@ -30,8 +30,10 @@ def original(tmp_path: Path) -> Path:
     return path
 
 
-def make_recipe(name: str, original: Path) -> Project:
-    return Project(name, ".env", lambda: {"toolcards/client.mjs": original}, lambda: {"toolcards/old.mjs": original})
+def make_recipe(name: str, original: Path) -> ProjectFiles:
+    return ProjectFiles(
+        name, ".env", lambda: {"toolcards/client.mjs": original}, lambda: {"toolcards/old.mjs": original}
+    )
 
 
 def test_the_folder_is_the_projects_or_the_current_one(
