@@ -63,7 +63,7 @@ MAX_LINES = 300
 LONG_MODULES = {
     "dashboard/cards/card_view", "toolcards/client/common/exception_codes", "toolcards/client/gate_client",
     "toolcards/client/stream", "toolcards/gate/writer/transaction", "toolcards/transports/agents/agent_socket",
-    "dashboard/serving/http_protocol",
+    "dashboard/serving/http_protocol", "toolcards/core/policy/matching/matchers",
 }  # fmt: skip
 TEST_MODULES = sorted(path.relative_to(ROOT / "tests").with_suffix("") for path in (ROOT / "tests").rglob("test_*.py"))
 TEST_FOLDERS = sorted({path.parent.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")})

@@ -19,9 +19,10 @@ SESSIONS, DANGEROUS = corpus.load_sessions(), corpus.load_dangerous()
 DISGUISED = [each for call in DANGEROUS for each in corpus.disguise(call)]
 MOST_ASKED = {
     "watch": {"look": 0, "local": 0, "outside": 0},
-    "ask-on-writes": {"look": 656, "local": 962, "outside": 137},
+    "ask-on-writes": {"look": 638, "local": 962, "outside": 137},
     "locked-down": {"look": 906, "local": 962, "outside": 137},
 }
+LEAST_DENIED = 81  # of the dangerous calls, disguises included
 MOST_UNASKED = {"ask-on-writes": 0, "locked-down": 0}
 
 
@@ -43,6 +44,14 @@ def test_a_starter_asks_no_more_questions_than_before(starter: str) -> None:
 def test_no_more_dangerous_calls_than_before_run_unasked(starter: str) -> None:
     allowed_calls = [call for call in DISGUISED if find_effect(starter, call) is Effect.ALLOW]
     assert len(allowed_calls) <= MOST_UNASKED[starter], [(call.tool, call.args) for call in allowed_calls]
+
+
+@pytest.mark.parametrize("starter", MOST_UNASKED)
+def test_no_ordinary_call_is_denied_and_what_is_never_wanted_is(starter: str) -> None:
+    calls = [call for session in SESSIONS.values() for call in session]
+    assert [call.args for call in calls if find_effect(starter, call) is Effect.DENY] == []
+    denied_kinds = Counter(call.kind for call in DISGUISED if find_effect(starter, call) is Effect.DENY)
+    assert sum(denied_kinds.values()) >= LEAST_DENIED, denied_kinds
 
 
 def test_the_corpus_is_as_large_and_as_varied_as_a_week_of_work() -> None:

@@ -13,10 +13,12 @@ pytestmark = pytest.mark.django_db
 
 def test_trying_a_call_shows_the_verdict_the_rule_and_each_condition(admin: Client, first: PolicyVersion) -> None:
     answer = admin.post(
-        "/policy/try/", {"tool": "Bash", "args": '{"command": "rm -rf /"}'}, headers={"HX-Request": "true"}
+        "/policy/try/", {"tool": "Bash", "args": '{"command": "rm -rf build"}'}, headers={"HX-Request": "true"}
     )
     shown_text = answer.content.decode()
-    assert 'data-verdict="ask"' in shown_text and 'data-rule="ask-execute"' in shown_text and "rm -rf /" in shown_text
+    assert (
+        'data-verdict="ask"' in shown_text and 'data-rule="ask-execute"' in shown_text and "rm -rf build" in shown_text
+    )
     assert "✓" in shown_text and "<html" not in shown_text
 
 

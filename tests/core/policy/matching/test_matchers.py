@@ -143,6 +143,7 @@ TABLE = {
         ("１0.0.0.1", NETS, U), ("", NETS, U),
     ],
     "inside_project": [("a", None, U), ("/etc/a", None, U), (5, None, U)],
+    "harms": [("rm -rf ~", "system", F), (5, ["gate", "history"], F)],
     "cmd": [("rm x", "rm", T), ("ls", "rm", F), ("ls; sudo rm x", "rm", T)],
     "effect": [
         ("rm x", "deletes", T), ("rm x", "writes", T), ("ls", "writes", F), ("ls; sudo rm x", ["sends", "deletes"], T),
@@ -178,6 +179,7 @@ REFUSED_VALUES = [
     ("host_in", "a b"), ("host_in", "*.10.0.0.1"),
     ("host_in", ""), ("cidr", "10.0.0.1/8"), ("cidr", "x"), ("cmd", " "), ("cmd", []), ("cmd", None),
     ("inside_project", "a"), ("touches", "files"), ("touches", []), ("touches", None),
+    ("harms", "files"), ("harms", []), ("harms", None),
     ("effect", "breaks"), ("effect", []), ("effect", None),
 ]  # fmt: skip
 

@@ -39,8 +39,8 @@ def test_no_deny_for_what_runs_is_passed(line, runs):
 
 
 @loop_over("line", [*HARMFUL, *(line for line, _ in FELL)])
-def test_the_starter_policy_asks_about_what_does_more_than_look(line):
-    assert decide(PACK, PolicyRequest.for_tool("Bash", input={"command": line})).effect is Effect.ASK
+def test_the_starter_policy_lets_nothing_run_that_does_more_than_look(line):
+    assert decide(PACK, PolicyRequest.for_tool("Bash", input={"command": line})).effect is not Effect.ALLOW
 
 
 @loop_over("line", [line for line in HARMFUL if line.split()])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from toolcards.core.policy import tool_names as names
+from toolcards.core.policy.changes.harm_condition import HarmCondition
 from toolcards.core.policy.changes.inside_condition import InsideCondition
 from toolcards.core.policy.language.description import describe_rule
 from toolcards.core.policy.matching.conditions import (
@@ -194,6 +195,10 @@ def _compile_argument(doc: ArgumentDoc, wide: bool, pointer: str) -> Condition:
     every = not wide if doc.quant is None else doc.quant == "all"
     if operator.name == "inside_project":
         return InsideCondition(path, every)
+    if operator.name == "harms":
+        if path:
+            raise InvalidOperand(f"{pointer}/path", "value", "is about the whole call: leave it empty")
+        return HarmCondition(operand)
     if operator.name == "touches":
         return TouchCondition(path, operand, every)
     if operator.command:

@@ -9,6 +9,22 @@ from typing import Any
 
 # The commands that `shell/programs.toml` lists as read-only, wherever a tool takes its command.
 READ_ONLY = {"args": [{"path": "", "op": "effect", "value": "none"}]}
+DENIED = {
+    "system": "This deletes a home folder, a part of the system or a disk. Delete the files that you mean, by name.",
+    "history": "This rewrites a protected branch on the server. Push to a branch of your own and open a pull request.",
+    "unread-code": "This runs code from the network that was not read. Download it, read it, then run the file.",
+    "agent-permissions": "This changes what an agent may do. A person has to change such settings.",
+    "gate": "This changes the key, the settings or the data of Toolcards. A person has to change them.",
+}
+DENY_HARMS = [
+    {
+        "id": f"deny-{name}",
+        "effect": "deny",
+        "match": {"args": [{"path": "", "op": "harms", "value": name}]},
+        "public_reason": reason,
+    }
+    for name, reason in DENIED.items()
+]
 ASK_SECRETS = {
     "id": "ask-secrets",
     "effect": "ask",
@@ -75,6 +91,7 @@ PRESETS: dict[str, Preset] = {
                     "public_reason": "This call may change something.",
                     "suggest": "Read-only shell commands such as ls, grep or git status don't need approval.",
                 },
+                *DENY_HARMS,
                 ASK_SECRETS,
                 {
                     "id": "allow-read-only",
@@ -114,6 +131,7 @@ PRESETS: dict[str, Preset] = {
                     "match": {"kind": ["edit", "delete", "move", "execute", "fetch", "switch_mode", "other"]},
                     "public_reason": "Everything except reading requires approval.",
                 },
+                *DENY_HARMS,
                 ASK_SECRETS,
             ],
         },

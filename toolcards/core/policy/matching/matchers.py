@@ -3,6 +3,8 @@
 To add an operator, write `name(value, operand) -> Truth` under `@matcher(...)` with a docstring for the editor, and add
 rows to its table in the tests. Values are hostile: a matcher that cannot decide returns UNKNOWN.
 
+Longer than most modules: it is one list of short functions, in the order in which documents and the editor show them.
+
 `reads` converts a value before rules compare it (it parses a URL, for example). This happens once for a value, not once
 for a rule; for UNREADABLE the answer is UNKNOWN.
 """
@@ -269,6 +271,19 @@ def inside_project(value: Value, operand: None) -> Truth:
     Without a project the answer is unknown.
     """
     return UNKNOWN  # a value alone has no project: see changes.inside_condition
+
+
+@matcher(
+    "harms", label="does what an agent never needs", shape=operands.build_text_type(operands.parse_harm, frozenset)
+)
+def harms(value: Value, operand: frozenset[str]) -> Truth:
+    """The call certainly does one of these; leave the argument empty.
+
+    system: deletes a home or a folder of the system, or writes over a disk. history: rewrites a protected branch on a
+    server. unread-code: runs what it downloads at once. agent-permissions: writes what agents may do. gate: writes the
+    key, settings or data of Toolcards. There is no doubt: what is not certain does not hold.
+    """
+    return FALSE  # a value alone is no call: see changes.harm_condition
 
 
 @matcher("cmd", label="runs the command", shape=_COMMANDS, command=True)

@@ -115,3 +115,13 @@ NUMBER = OperandType("number", _check_number)
 COUNT = OperandType("number", _check_count)
 NOTHING = OperandType("nothing", _check_no_value)
 TYPE_NAMES = OperandType("types", build_text_type(_check_type_name, frozenset).prepare)
+
+
+HARMS = ("system", "history", "unread-code", "agent-permissions", "gate")  # see changes/harms.py
+
+
+def parse_harm(text: str) -> str:
+    """Return the harm that a rule names; raise ValueError for other texts."""
+    if text not in HARMS:
+        raise ValueError(f"expects {', '.join(HARMS[:-1])} or {HARMS[-1]}")
+    return text
