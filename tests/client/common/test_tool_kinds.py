@@ -59,6 +59,26 @@ def test_a_name_that_looks_dangerous_is_of_that_kind_too(tool, kinds):
     assert find_kinds(tool) == kinds
 
 
+@loop_over("tool", [name for names in (
+    ("get_order_details get_order find_customer_by_email get_return_label get_refund_status get_order_status_history "
+    "list_open_orders getOrderDetails mcp__shop__get_order_details search_orders_by_email count_comment_replies "
+    "lookup_email check_refund_status get_merge_request get_deploy_status list_transfer_methods show_post read_email "
+    "fetch_commit describe_charge view_draft get-upload-url"),
+) for name in names.split()])  # fmt: skip
+def test_a_noun_after_a_reading_verb_promises_no_change(tool):
+    assert find_kinds(tool) == ("other",) and display_kind(tool) in {"read", "search", "fetch", "other"}
+
+
+@loop_over("tool", [name for names in (
+    ("get_and_delete list_then_run get_or_create_order find_and_replace search_and_replace read_write fetch_run "
+    "find_order_then_refund get_and_email getOrSet fetch_and_post list_to_email find_replace check_call get_delete_all "
+    "view_edit read_execute get_order_and_pay order_get refund_order order_details email_find g\u0435t_order "
+    "get_\u043erder fetch_merge get_if_not_create search_n_label get_shell get_send_email delete_get_status"),
+) for name in names.split()])  # fmt: skip
+def test_a_second_step_after_a_reading_verb_counts(tool):
+    assert DANGER[find_kind(tool)] > DANGER["other"]
+
+
 def test_a_program_has_only_its_own_tools():
     assert find_kinds("view", program="claude-code") == ("other",) and find_kinds("view") == ("read",)
     assert find_kinds("create", program="github-copilot") == ("edit",)

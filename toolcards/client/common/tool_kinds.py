@@ -40,6 +40,15 @@ _CHANGES: dict[str, str] = {
     }.items()
     for verb in verbs.split()
 }
+# After one of these verbs a word of the second list is the noun of a read (`get_order`), and any other promised change
+# only before one of the third (`get_deploy_status`). After a connective, what follows is a second step.
+_READING, _NOUNS, _HEADS, _CONNECTIVES = (frozenset(words.split()) for words in (
+    "get find list search fetch check describe count lookup show view read",
+    "order email label comment charge refund transfer draft post type commit invite reply",
+    ("status history detail details info state log logs event events date time count total id ids url code reason "
+    "policy request requests label labels line lines item items number price cost limit rate method methods options"),
+    "and or then to plus also if n with while before after",
+))  # fmt: skip
 _FRIENDLY: dict[str, str] = {
     verb: kind
     for kind, verbs in {
@@ -203,9 +212,17 @@ def _find_promised_kinds(tool: str) -> Iterator[str]:
     for part in {shape, *_JOINTS.split(shape)}:
         if part in changing:
             yield changing[part]
-    for word in split_words(_get_last_part(tool)):
-        if make_skeleton(word) in _CHANGES:
+    words = split_words(_get_last_part(tool))
+    is_reading = tool.isascii() and bool(words) and words[0] in _READING
+    for place, word in enumerate(words):
+        if make_skeleton(word) in _CHANGES and not (is_reading and _is_noun(words, place)):
             yield _CHANGES[make_skeleton(word)]
+
+
+def _is_noun(words: list[str], place: int) -> bool:
+    """Return whether this word of a name that begins with a reading verb names what is read."""
+    following = words[place + 1] if place + 1 < len(words) else ""
+    return _CONNECTIVES.isdisjoint(words[:place]) and (words[place] in _NOUNS or following in _HEADS)
 
 
 def _sort_by_danger(kinds: Iterable[str]) -> tuple[str, ...]:
