@@ -20,7 +20,7 @@ from bench.report import Report
 from toolcards.client import Toolcards
 
 GOALS = {"ask-on-writes": 8.0}  # questions per 100 calls
-GRANTS = ("run", "until")  # lasting answers of a card, the most lasting first
+GRANTS = ("run", "until")  # standing approvals, where a card offers no lasting answer
 _SEPARATORS = re.compile(r"\s*(?:&&|\|\||[;|\n])\s*")
 
 
@@ -63,7 +63,8 @@ class Desk:
         """Return what the server decided: allow, ask or deny."""
         self._count += 1
         tool = {"name": call.tool, **({"source": call.server} if call.server else {})}
-        decision = self._client.decide(run, f"c{self._count}", tool, call.args, agent=[call.program])
+        place = {"root": call.project} if call.project.startswith("/") else {}
+        decision = self._client.decide(run, f"c{self._count}", tool, call.args, agent=[call.program], **place)
         if decision.waiting:
             self._answer(call)
             return "ask"
@@ -72,13 +73,15 @@ class Desk:
     def _answer(self, call: CorpusCall) -> None:
         (waiting,) = self._client._send("GET", "/api/v1/approvals?state=waiting")["approvals"]
         card = waiting["call"]
-        offers = card["approval"]["terms"].get("grants", ())
+        terms = card["approval"]["terms"]
         fields = {
             "decision": "deny" if call.truth == DANGER else "approve", "rev": str(card["rev"]),
             "args_sha256": waiting["args_sha256"], "csrfmiddlewaretoken": self._token,
         }  # fmt: skip
         if call.truth != DANGER:
-            fields["grant"] = next((grant for grant in GRANTS if grant in offers), "")
+            lasting_values = [value for value, _, _ in terms.get("always", ())]
+            grant = next((grant for grant in GRANTS if grant in terms.get("grants", ())), "")
+            fields |= {"always": lasting_values[0]} if lasting_values else {"grant": grant}
         status, page = self._person._ask("POST", f"/approvals/{waiting['id']}/vote", fields)
         if status != 303:  # a plain form leads back to the page
             raise SystemExit(f"the vote on {call} was answered with {status}: {page[:500]}")

@@ -63,6 +63,7 @@ class CorpusCall:
     server: str = ""
     kind: str = ""
     why: str = ""
+    project: str = ""  # the folder in which the agent works
 
 
 def load_sessions() -> dict[str, list[CorpusCall]]:
@@ -78,7 +79,7 @@ def load_dangerous() -> list[CorpusCall]:
         kind, program, tool, arguments = (*text.split(" ", 3), "{}")[:4]
         server, name = _split_tool(tool)
         args = _build_args(program, DANGEROUS_PROJECT, name, arguments)
-        calls.append(CorpusCall("dangerous", program, name, args, DANGER, server, kind, why))
+        calls.append(CorpusCall("dangerous", program, name, args, DANGER, server, kind, why, DANGEROUS_PROJECT))
     return calls
 
 
@@ -105,7 +106,7 @@ def _read_session(path: Path) -> Iterator[CorpusCall]:
         truth, tool, arguments = (*line.split(" ", 2), "{}")[:3]
         server, name = _split_tool(tool)
         args = _build_args(heads["program"], heads["project"], name, arguments)
-        yield CorpusCall(path.stem, heads["program"], name, args, truth, server)
+        yield CorpusCall(path.stem, heads["program"], name, args, truth, server, project=heads["project"])
 
 
 def _read_lines(path: Path) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import Effect, PolicyDecision, PolicyRequest, RuleSet, decide
-from toolcards.core.policy.language.document import PolicyError
+from toolcards.core.policy.language.document import PolicyError, parse
 from toolcards.core.policy.lasting import answers
 from toolcards.core.policy.lasting.answers import LastingAnswer
 from toolcards.encryption import get_redactor
@@ -62,7 +62,12 @@ def write_rule(request: PolicyRequest, card: Card, person: Any, value: str, *, i
         raise InvalidRequest(f"{why} Answer this call alone.", code="always_not_offered")
     rule, asking_ids = answer.build_rule(effect), answers.list_asking_ids(policy, decision)
     document = dict(policy.document) | {"rules": answers.list_rules(policy)}
-    _activate(answers.add_rule(document, rule, asking_ids), person, f"{rule['id']}: from call {card.call_id}")
+    changed_document = answers.add_rule(document, rule, asking_ids)
+    if decide(_parse(changed_document), request).effect is not effect:
+        raise InvalidRequest(
+            "The policy would not keep this answer. Answer this call alone.", code="always_not_offered"
+        )
+    _activate(changed_document, person, f"{rule['id']}: from call {card.call_id}")
     draft = policy_draft.load_draft()
     policy_draft.replace_draft(
         answers.add_rule(draft, rule, asking_ids), author=person.get_username(), text=policy_store.load_draft_text()
@@ -82,12 +87,16 @@ def take_back(card: Card, person: Any) -> None:
         policy_draft.replace_draft(draft, author=person.get_username(), text=policy_store.load_draft_text())
 
 
-def _activate(document: dict[str, Any], person: Any, note: str) -> None:
-    name = person.get_username()
+def _parse(document: dict[str, Any]) -> RuleSet:
     try:
-        policy_store.activate(document, author=name, note=f"{note}, by {name}.")
+        return parse(document)
     except PolicyError as wrong:
         raise InvalidRequest(f"The policy cannot have this rule: {wrong}", code="always_not_offered") from wrong
+
+
+def _activate(document: dict[str, Any], person: Any, note: str) -> None:
+    name = person.get_username()
+    policy_store.activate(document, author=name, note=f"{note}, by {name}.")
     memo.forget()
 
 

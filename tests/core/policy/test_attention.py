@@ -14,23 +14,46 @@ from bench.attention.corpus import TRUTHS, CorpusCall
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.presets import PRESETS
+from toolcards.core.policy.lasting.answers import add_rule, list_asking_ids, list_lasting_answers, list_rules
 
 SESSIONS, DANGEROUS = corpus.load_sessions(), corpus.load_dangerous()
 DISGUISED = [each for call in DANGEROUS for each in corpus.disguise(call)]
 MOST_ASKED = {
     "watch": {"look": 0, "local": 0, "outside": 0},
-    "ask-on-writes": {"look": 638, "local": 962, "outside": 137},
+    "ask-on-writes": {"look": 426, "local": 962, "outside": 137},
     "locked-down": {"look": 906, "local": 962, "outside": 137},
 }
+SESSIONS_WITH_ANSWERS = sorted(SESSIONS)[::3]
+MOST_ASKED_WITH_ANSWERS = {"look": 82, "local": 98, "outside": 25}
 LEAST_DENIED = 81  # of the dangerous calls, disguises included
 MOST_UNASKED = {"ask-on-writes": 0, "locked-down": 0}
 
 
-def find_effect(starter: str, call: CorpusCall) -> Effect:
-    request = PolicyRequest.for_tool(
-        call.tool, source=call.server, input=call.args, agent_path=(call.program,), run=call.session
+def build_request(call: CorpusCall) -> PolicyRequest:
+    return PolicyRequest.for_tool(
+        call.tool, source=call.server, input=call.args, agent_path=(call.program,), run=call.session, root=call.project
     )
-    return decide(parse(PRESETS[starter].document), request).effect
+
+
+def find_effect(starter: str, call: CorpusCall) -> Effect:
+    return decide(parse(PRESETS[starter].document), build_request(call)).effect
+
+
+def count_questions_with_lasting_answers(starter: str) -> Counter[str]:
+    """Return what is asked about if each question gets the first lasting answer that it offers, in some sessions."""
+    counts = Counter[str]()
+    for session in SESSIONS_WITH_ANSWERS:
+        policy = parse(PRESETS[starter].document)
+        for call in SESSIONS[session]:
+            request = build_request(call)
+            decision = decide(policy, request)
+            if decision.effect is Effect.ASK:
+                counts[call.truth] += 1
+                answers = list_lasting_answers(policy, request, decision)
+                if answers:
+                    rule, asking_ids = answers[0].build_rule(Effect.ALLOW), list_asking_ids(policy, decision)
+                    policy = parse(add_rule({**policy.document, "rules": list_rules(policy)}, rule, asking_ids))
+    return counts
 
 
 @pytest.mark.parametrize("starter", MOST_ASKED)
@@ -38,6 +61,11 @@ def test_a_starter_asks_no_more_questions_than_before(starter: str) -> None:
     calls = [call for session in SESSIONS.values() for call in session]
     questions = Counter(call.truth for call in calls if find_effect(starter, call) is Effect.ASK)
     assert {truth: questions[truth] for truth in TRUTHS if questions[truth] > MOST_ASKED[starter][truth]} == {}
+
+
+def test_with_lasting_answers_a_person_is_asked_no_more_than_before() -> None:
+    questions = count_questions_with_lasting_answers("ask-on-writes")
+    assert {truth: questions[truth] for truth in TRUTHS if questions[truth] > MOST_ASKED_WITH_ANSWERS[truth]} == {}
 
 
 @pytest.mark.parametrize("starter", MOST_UNASKED)

@@ -48,6 +48,19 @@ def test_a_tool_of_a_server_is_named_with_its_server() -> None:
     ]
 
 
-def test_a_command_counts_for_the_project_of_its_run() -> None:
-    request = PolicyRequest.for_tool("Bash", input={"command": "git push"}, root="/home/dev/work/shop/")
-    assert list_subjects(request)[0].match["project"] == ["/home/dev/work/shop"]
+ROOT = "/home/dev/work/shop"
+IN_A_PROJECT: list[tuple[str, Any, list[tuple[str, str]]]] = [
+    ("Bash", {"command": "git push"}, [("command", "`git push`")]),
+    ("Bash", {"command": "pytest -q tests | tail -3"}, [("work", "tests and builds in this project")]),
+    ("Bash", {"command": f"cd {ROOT} && git add -A && git commit -m x"}, [("work", "local git in this project")]),
+    ("Bash", {"command": "git push && git add -A"}, [("command", "`git push` and `git add`")]),
+    ("Edit", {"file_path": f"{ROOT}/a.py"}, [("edits", "edits of files in this project")]),
+    ("Read", {"file_path": "a.py"}, []),
+]
+
+
+@pytest.mark.parametrize(("tool", "args", "subjects"), IN_A_PROJECT)
+def test_a_call_in_a_project_has_these_subjects(tool: str, args: Any, subjects: list[tuple[str, str]]) -> None:
+    listed = list_subjects(PolicyRequest.for_tool(tool, input=args, root=f"{ROOT}/"))
+    assert [(subject.name, subject.words) for subject in listed][: len(subjects) or None] == subjects
+    assert all(subject.match["project"] == [ROOT] for subject in listed)

@@ -113,6 +113,8 @@ def _locate_words(segment: CommandSegment, folders: Folders) -> Truth:
 
 
 def _locate_piece(piece: str, folders: Folders, recursive: bool) -> Truth:
+    if piece == "..." or piece.endswith("/..."):  # in Go, every package below the folder
+        piece = piece[:-3] or "."
     return min(folder.locate(piece, recursive=recursive) for folder in folders)
 
 

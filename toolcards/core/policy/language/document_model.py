@@ -229,7 +229,7 @@ class RuleDoc(_Strict):
         Annotated[
             list[ClauseDoc],
             BeforeValidator(_wrap_in_list, json_schema_input_type=ClauseDoc | list[ClauseDoc]),
-            Field(max_length=200),
+            Field(max_length=2_000),
         ]
         | None
     ) = None

@@ -19,6 +19,7 @@ from toolcards.core.policy.lasting.subjects import Subject, is_plain, list_subje
 START = "always:"
 _SCOPES = ("agent", "any", "run")
 _LASTING = frozenset({"run", "until"})  # standing approvals: where a rule offers none, it offers no lasting answer
+_MAX_COMMAND_RULES, _MAX_EXCEPTIONS = 200, 20  # of a policy and of a rule, when an answer is tried
 _DECIDED_BY_RULES = frozenset({"default", "rule_asks", "opaque_command", "unknown_tool"})
 _REASONS = {
     Effect.ALLOW: "A person allowed calls like this one.",
@@ -108,10 +109,13 @@ def _is_kept(
 ) -> bool:
     """Return whether the policy with the answer's rule decides the call in this way.
 
-    Only the rules that matched are looked at: those that did not match without the new rule do not match with it.
+    Only the rules that matched are looked at, since the others do not match with the new rule either, and rules that
+    allow commands, since each part of a line may be allowed by another rule.
     """
     asking_ids = list_asking_ids(policy, decision)
-    rules = [rule for rule in list_rules(policy) if rule["id"] in decision.rules]
+    command_rules = [rule.id for rule in policy.rules if rule.effect is Effect.ALLOW and rule.focus is not None]
+    ids = {*decision.rules, *command_rules[:_MAX_COMMAND_RULES]}
+    rules = [_cut_exceptions(rule) for rule in list_rules(policy) if rule["id"] in ids]
     document = dict(policy.document) | {"rules": rules}
     try:
         changed_policy = documents.parse(add_rule(document, answer.build_rule(effect), asking_ids))
@@ -157,6 +161,11 @@ def _include(rule: dict[str, Any], clause: dict[str, Any]) -> dict[str, Any]:
     if len(exceptions) == len(_list_exceptions(rule)):
         return rule
     return (rule | {"unless": exceptions}) if exceptions else {k: v for k, v in rule.items() if k != "unless"}
+
+
+def _cut_exceptions(rule: dict[str, Any]) -> dict[str, Any]:
+    exceptions = _list_exceptions(rule)
+    return rule | {"unless": exceptions[:_MAX_EXCEPTIONS]} if len(exceptions) > _MAX_EXCEPTIONS else rule
 
 
 def _list_exceptions(rule: dict[str, Any]) -> list[dict[str, Any]]:

@@ -23,6 +23,16 @@ MAX_TEXT = 200  # characters of a name in a rule
 MAX_COMMANDS = 5  # of a line, in one rule
 # Arguments that say where a tool works: an answer may be limited to their values.
 PLACES = ("owner", "repo", "repository", "project", "workspace", "team", "channel", "database", "bucket", "namespace")
+INSIDE = {"path": "", "op": "inside_project"}
+# The words for each class of work (`shell/work_classes.py`)
+WORK_WORDS = {
+    "project": "tests and builds",
+    "git": "local git",
+    "packages": "packages",
+    "files": "commands that change named files",
+    "containers": "local containers",
+}
+_EDIT_KINDS = frozenset({"read", "edit", "move"})
 _ADDRESSES = ("url", "uri", "address", "href")
 
 
@@ -44,7 +54,7 @@ def list_subjects(request: PolicyRequest) -> list[Subject]:
         return list(_list_commands(request, tool.paths, tool.list))
     if tool.foreign:
         return []
-    subjects = [*_list_hosts(request), *_list_tools(request)]
+    subjects = [*_list_edits(request), *_list_hosts(request), *_list_tools(request)]
     return [subject for subject in subjects if is_plain(subject.match)]
 
 
@@ -54,20 +64,34 @@ def is_plain(value: Any) -> bool:
         return all(is_plain(each) for each in value.values())
     if isinstance(value, list):
         return all(is_plain(each) for each in value)
-    return not isinstance(value, str) or (0 < len(value) <= MAX_TEXT and value.isprintable() and "*" not in value)
+    return not isinstance(value, str) or (len(value) <= MAX_TEXT and value.isprintable() and "*" not in value)
 
 
 # ---------------------------------------------------------------- commands
 
 
 def _list_commands(request: PolicyRequest, paths: tuple[tuple[str, ...], ...], list_of: str) -> Iterator[Subject]:
-    scripts = [read_command(value, list_of) for path in paths for value in find_values(request, path) or ()]
+    values = [value for path in paths for value in find_values(request, path) or ()]
+    scripts = [read_command(value, list_of, request.project) for value in values]
     if len(scripts) != 1 or scripts[0] is None:
         return
+    yield from _list_work(request, scripts[0])
     prefixes = _find_prefixes(scripts[0])
     if prefixes and all(map(is_plain, prefixes)):
         match = _in_project(request, {"args": [{"path": "", "op": "cmd", "value": prefixes}]})
         yield Subject("command", " and ".join(f"`{text}`" for text in prefixes), match)
+
+
+def _list_work(request: PolicyRequest, script: Script) -> Iterator[Subject]:
+    """Yield the classes of work of the command, if it does nothing else than work in the project."""
+    changes = [segment for segment in script.segments if segment.doubt]
+    classes = frozenset().union(*(segment.work for segment in changes))
+    if request.project is None or not classes or not all(segment.work for segment in changes):
+        return
+    words = " and ".join(text for name, text in WORK_WORDS.items() if name in classes)
+    effects = {"path": "", "op": "effect", "value": ["none", *sorted(classes)]}
+    match = _in_project(request, {"kind": ["execute"], "args": [effects, INSIDE]})
+    yield Subject("work", f"{words} in this project", match)
 
 
 def _in_project(request: PolicyRequest, match: dict[str, Any]) -> dict[str, Any]:
@@ -98,6 +122,13 @@ def _find_prefix(segment: CommandSegment) -> CommandPrefix | None:
 
 
 # ---------------------------------------------------------------- tools
+
+
+def _list_edits(request: PolicyRequest) -> Iterator[Subject]:
+    """Yield edits of the project's files, without protected ones."""
+    if request.project is not None and "edit" in request.kinds and _EDIT_KINDS.issuperset(request.kinds):
+        match = _in_project(request, {"kind": ["edit", "move"], "args": [INSIDE]})
+        yield Subject("edits", "edits of files in this project", match)
 
 
 def _list_hosts(request: PolicyRequest) -> Iterator[Subject]:
