@@ -241,10 +241,8 @@ def _is_read_only(form: ProgramForm, arguments: Arguments, runs: bool) -> bool:
         return False
     if runs and (form.wraps or form.rest):
         return True
-    if form.stdin:
-        return _has_harmless_script(form, arguments)
     return form.takes_operands([word for _, word in arguments.operands]) and (
-        form.script is None or _has_harmless_script(form, arguments)
+        (form.script is None and not form.stdin) or _has_harmless_script(form, arguments)
     )
 
 

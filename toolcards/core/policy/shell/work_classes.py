@@ -32,7 +32,7 @@ _EMPTY = frozenset({("cat", "/dev/null"), ("echo", "-n"), ("echo", "-n", ""), ("
 _MAX_LAUNCHERS = 2  # uv run python -m pytest
 _DURATION = re.compile(r"[0-9.]+[smh]?")
 _SELECTION = re.compile(r"::[\w\[\]:.-]*$")
-_PLAIN_VALUE = re.compile(r"(?!.*(?:^|[=:,])[/~])(?!.*\.\./)[^\x00-\x1f]*")
+_PLAIN_VALUE = re.compile(r"(?!.*(?:^|[=:,])[/~])(?!.*\.\.(?:/|$))[^\x00-\x1f]*")
 _SCRATCH = re.compile(r"/tmp/[\w-][\w.-]*")  # noqa: S108 - where agents keep outputs
 
 
@@ -47,6 +47,7 @@ class _WorkRow:
     need: frozenset[str]
     only_words: bool
     options_first: bool
+    script: bool
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ def _read_row(row: Mapping[str, Any]) -> _WorkRow:
         frozenset(row.get("need", "").split()),
         row.get("only_words", False),
         row.get("options_first", False),
+        row.get("script", False),
     )
 
 
@@ -152,6 +154,8 @@ def _is_understood(row: _WorkRow, arguments: Arguments, start: int, globs: Globs
         if not lengths or (operands[0][0] != start and not row.options_first):
             return False
         operands = operands[max(lengths) :]
+    if row.script and row.words is not None:  # a file, and one text that is surely harmless
+        return len(operands) == 2 and _is_inside(operands[0][1], folder) and bool(row.words.fullmatch(operands[1][1]))
     return all(_takes_operand(row, word, folder) for _, word in operands)
 
 
