@@ -41,3 +41,23 @@ def test_the_offer_to_undo_ends_once_the_agent_has_the_answer(server: Server, vi
     page.keyboard.press("z")
     for place in ("#toast", "#say"):
         expect(page.locator(place)).to_have_text("Too late to undo: the agent has the answer.")
+
+
+def test_a_lasting_answer_takes_one_press_and_its_undo_takes_the_rule_away(
+    server: Server, visit: Open, run: str
+) -> None:
+    def decide(number: int) -> dict[str, Any]:
+        body = {"run": run, "call_id": f"{run}-{number}", "tool": f"reply_{run.replace('/', '_')}", "args": {"id": 1}}
+        return dict(server.request("POST", "/api/v1/calls/decide", body)[1])
+
+    assert decide(1)["decision"] == "ask"
+    page = visit("/approvals/")
+    armed(page, f"{run}-1")
+    card(page, f"{run}-1").locator("details[id$=-always] > summary").click()
+    card(page, f"{run}-1").locator("button[name=always][value='always:tool:any']").click()
+    page.wait_for_selector("#toast:has-text('Approved, and won’t ask again') >> text=Undo")
+    again = decide(2)
+    assert again["decision"] == "allow" and again["by"]["name"].startswith("always-reply-")
+    page.keyboard.press("z")
+    in_state(page, "output-denied", f"{run}-1")
+    assert decide(3)["decision"] == "ask"

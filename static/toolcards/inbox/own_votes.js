@@ -62,8 +62,9 @@ function handleSwap(event) {
   /** @type {HTMLElement[]} */
   const waiting = [...document.querySelectorAll('article.card[data-waiting]')]
     .filter(other => other !== card).map(other => /** @type {HTMLElement} */ (other));
-  const word = WORDS[card.dataset.state] || 'Approved';
-  say(waiting.length ? `${word}. ${waiting.length} left on this page.` : `${word}. Nothing else is waiting here.`);
+  const decision = WORDS[card.dataset.state] || 'Approved';
+  const word = card.querySelector('[data-lasting]') ? `${decision}, and won’t ask again:` : decision;
+  say(waiting.length ? `${decision}. ${waiting.length} left on this page.` : `${decision}. Nothing else is waiting here.`);
   showDecision(card, word);
   const next = hasQueue() ? findNextWaiting(card) : waiting[0];
   if (hasQueue() && next) settleCard(card);
