@@ -8,7 +8,7 @@ from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.places.project import read_project
 from toolcards.core.policy.shell.plain.globs import NO_GLOBS
 from toolcards.core.policy.shell.rule_operands import EffectOperand
-from toolcards.core.policy.shell.script import Likelihood, read_line
+from toolcards.core.policy.shell.script import Likelihood, read_command, read_line
 from toolcards.core.policy.shell.work_classes import WORK, find_work, is_local_target
 
 ROOT = "/home/dev/work/shop"
@@ -59,7 +59,34 @@ def test_work_in_the_project_has_a_class(work: str, line: str) -> None:
     assert all(part.work or not part.doubt for part in read_line(line, PROJECT).segments)
 
 
+BEHIND_WRAPPERS = [
+    ("bash -lc 'pytest -q'", {"project"}), ("sh -c 'cd src && pytest -q | tail -5'", {"project"}),
+    ("bash -lc 'git add -A && git commit -m x'", {"git"}), ("timeout 60 bash -lc 'npm ci; npm test'",
+    {"packages", "project"}),
+    ("bash -lc 'pytest > out.txt'", {"project", "files"}), ("env CI=1 pytest -q", {"project"}),
+    ("nice -n 10 make test", {"project"}), ("nice cargo build", {"project"}), ("timeout 60 nice pytest", {"project"}),
+    ("env CI=1 timeout 5m pytest > /tmp/a.log", {"project", "files"}), ("bash -lc \"sh -c 'pytest'\"", {"project"}),
+]  # fmt: skip
+
+
+@loop_over(("line", "classes"), BEHIND_WRAPPERS)
+def test_a_wrapper_gives_the_class_of_what_it_runs(line: str, classes: set[str]) -> None:
+    (segment,) = read_line(line, PROJECT).segments
+    assert segment.work == classes
+
+
+def test_the_words_of_a_shell_have_the_class_of_their_line() -> None:
+    script = read_command(["bash", "-lc", "cd src && pytest -q"], "words", PROJECT)
+    assert script is not None and script.segments[0].work == {"project"}
+
+
 UNCOVERED = [
+    "bash -lc 'pytest; rm -rf x'", "bash -lc 'pytest && git push'", "sh -c 'cd .. && make test'", "bash -c pytest x",
+    "bash -ic pytest", "bash --rcfile x -c pytest", "bash -lc 'cd src; rm ../a'", "bash -lc '$X'", "bash -lc *",
+    "bash -c ': > a.txt'", "bash -c 'pytest > ~/.bashrc'", "bash -c 'pytest' > ~/.bashrc", "sudo bash -lc pytest",
+    "env PATH=/tmp pytest", "env -S pytest", "env -i PATH=x pytest", "env LD_PRELOAD=./x pytest", "nice -n x pytest",
+    "cd /tmp && bash -lc pytest", "bash -lc pytest &",
+    "./bash -lc pytest", "zsh -lc pytest", "bash -O extglob -c pytest", "bash -lc 'bash evil.sh'",
     "pytest -p evil", "pytest -c /tmp/x.ini", "pytest --rootdir=/", "pytest /tmp/evil", "pytest ../x", "pytest -o a=b",
     "python -c 1", "python x.py", "npx cowsay", "npx make", "uvx ruff", "npx --yes jest", "python -m http.server",
     "npm run deploy", "npm run build-and-push", "npm test -- --config=x.js", "npm --script-shell ./x test",

@@ -27,10 +27,8 @@ from toolcards.core.policy.shell.plain.globs import GLOB_SIGNS, NO_GLOBS, Globs,
 from toolcards.core.policy.shell.plain.parser import MAX_BYTES, ParsedCommand, ParsedLine, parse_line
 from toolcards.core.policy.shell.program_match import NO_EFFECTS
 from toolcards.core.policy.shell.unspelled_words import explain_unspelled_words
-from toolcards.core.policy.shell.work_classes import find_work, is_emptying, is_local_target
+from toolcards.core.policy.shell.work_classes import find_shell_line, find_work, is_emptying, is_local_target
 from toolcards.core.policy.shell.wrappers import UnwrappedCommand, unwrap_command
-
-_WRITES = frozenset({"writes"})
 
 
 class Likelihood(IntEnum):
@@ -123,12 +121,14 @@ class CommandSegment:
         empties = bool(self.targets and self.words) and is_emptying(self.words) and "<<" not in self.text
         if self.opaque or self.folder_changed or empties:
             return frozenset()
-        name = "" if self.analysis.targets else find_work(self.words, self.globs, self.folder)
-        if not (name or self.analysis.read_only) or not all(
-            is_local_target(each, self.folder) for each in self.targets
-        ):
+        line = "" if self.analysis.read_only else find_shell_line(self.words, self.globs)
+        parts = read_line(line, self.folder).segments if line else ()
+        name = "" if line or self.analysis.targets else find_work(self.words, self.globs, self.folder)
+        covers = name or self.analysis.read_only or (line and all(part.work or not part.doubt for part in parts))
+        if not covers or not all(is_local_target(each, self.folder) for each in self.targets):
             return frozenset()
-        return frozenset({"" if self.analysis.read_only else name, "files" if self.targets else ""} - {""})
+        names = {"" if self.analysis.read_only else name, "files" if self.targets else ""} - {""}
+        return frozenset(names).union(*(part.work for part in parts))
 
     def begins(self, prefix: CommandPrefix) -> bool:
         """Return whether the segment begins with exactly these words (the narrow reading)."""
@@ -157,7 +157,7 @@ class CommandSegment:
         analysis = self.analysis
         if analysis.read_only and not self.writes:
             return ALL_EFFECTS
-        return analysis.does | analysis.may | (_WRITES if self.writes else NO_EFFECTS)
+        return analysis.does | analysis.may | (frozenset({"writes"}) if self.writes else NO_EFFECTS)
 
 
 @dataclass(frozen=True)

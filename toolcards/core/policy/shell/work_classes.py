@@ -15,7 +15,7 @@ from typing import Any
 
 from toolcards.core.policy.places.project import Project
 from toolcards.core.policy.shell.arguments import Arguments, read_arguments, read_specification
-from toolcards.core.policy.shell.catalogs import list_names
+from toolcards.core.policy.shell.catalogs import find_program, list_names
 from toolcards.core.policy.shell.plain.globs import Globs
 from toolcards.core.policy.truth import TRUE
 
@@ -30,6 +30,8 @@ _OWN_TOOL = re.compile(r"(?:[\w.-]+/)*(?:\.venv|venv)/bin/([\w.-]+)|(?:[\w.-]+/)
 _OWN_SCRIPT = re.compile(r"(?:\./)?(gradlew|mvnw|manage\.py)")
 _EMPTY = frozenset({("cat", "/dev/null"), ("echo", "-n"), ("echo", "-n", ""), ("printf", ""), ("cat",)})
 _MAX_LAUNCHERS = 2  # uv run python -m pytest
+_MAX_WRAPPERS = 3  # timeout 60 env CI=1 nice
+_SHELLS = frozenset({"bash", "sh", "/bin/bash", "/bin/sh"})
 _DURATION = re.compile(r"[0-9.]+[smh]?")
 _SELECTION = re.compile(r"::[\w\[\]:.-]*$")
 _PLAIN_VALUE = re.compile(r"(?!.*(?:^|[=:,])[/~])(?!.*\.\.(?:/|$))[^\x00-\x1f]*")
@@ -101,6 +103,13 @@ def find_work(words: tuple[str, ...], globs: Globs, folder: Project | None) -> s
     return ""
 
 
+def find_shell_line(words: tuple[str, ...], globs: Globs) -> str:
+    """Return the line that the command hands to a shell, or ""."""
+    command = words[_skip_wrappers(words) :]
+    is_plain = len(command) == 3 and command[0] in _SHELLS and command[1] in {"-c", "-lc"} and not globs.every
+    return command[2] if is_plain else ""
+
+
 def is_emptying(words: tuple[str, ...]) -> bool:
     """Return whether a redirection of the command only empties files."""
     return words[0] in {":", "true", "false"} or words in _EMPTY
@@ -113,9 +122,7 @@ def is_local_target(target: str, folder: Project | None) -> bool:
 
 def _find_program(words: tuple[str, ...], folder: Project | None) -> tuple[int, str]:
     """Return where the arguments begin, and the name of the program."""
-    start = 0
-    if words[0] == "timeout" and len(words) > 2 and _DURATION.fullmatch(words[1]):
-        start = 2
+    start = _skip_wrappers(words)
     own = _find_own_tool(words[start], folder)
     head = (list_names(own)[-1] if own else words[start], *words[start + 1 :])
     for _ in range(_MAX_LAUNCHERS):
@@ -126,6 +133,20 @@ def _find_program(words: tuple[str, ...], folder: Project | None) -> tuple[int, 
     script = _OWN_SCRIPT.fullmatch(head[0])
     name = script[1] if script is not None and folder is not None else head[0]
     return start + 1, name
+
+
+def _skip_wrappers(words: tuple[str, ...]) -> int:
+    """Return where the command begins behind `timeout 60`, `nice` and `env A=b` with harmless variables."""
+    start, env = 0, find_program("env")
+    for _ in range(_MAX_WRAPPERS):
+        command = words[start:]
+        if command[0] == "timeout" and len(command) > 2 and _DURATION.fullmatch(command[1]):
+            start += 2
+        elif command[0] == "nice" and len(command) > 1:
+            start += 3 if len(command) > 3 and command[1] == "-n" and command[2].isdecimal() else 1
+        elif command[0] == "env" and env is not None and env.assign is not None:
+            start += next((place for place, word in enumerate(command) if place and not env.assign.fullmatch(word)), 0)
+    return start
 
 
 def _launches(head: tuple[str, ...], prefix: tuple[str, ...], names: frozenset[str]) -> bool:
