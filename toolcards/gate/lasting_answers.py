@@ -15,7 +15,7 @@ from toolcards.core.policy.lasting import answers
 from toolcards.core.policy.lasting.answers import LastingAnswer
 from toolcards.encryption import get_redactor
 from toolcards.gate import memo, policy_draft, policy_store
-from toolcards.gate.refusals import InvalidRequest, NotAllowed
+from toolcards.gate.refusals import AlreadyDecided, InvalidRequest, NotAllowed
 
 EDIT_POLICY = "toolcards.edit_policy"
 _EFFECTS = {"always": Effect.ALLOW, "always_deny": Effect.DENY}
@@ -46,7 +46,7 @@ def write_rule(request: PolicyRequest, card: Card, person: Any, value: str, *, i
     """Activate the rule of a lasting answer; return its id and version.
 
     Raises NotAllowed for people who may not edit the policy, and InvalidRequest for an answer that the active policy
-    would not keep. If the policy already decides the call this way, nothing is written.
+    would not keep. If the policy already decides the call this way, nothing is written: ("", 0).
     """
     if not person.has_perm(EDIT_POLICY):
         raise NotAllowed("Only people who may edit the policy can give lasting answers.", code="forbidden")
@@ -54,7 +54,7 @@ def write_rule(request: PolicyRequest, card: Card, person: Any, value: str, *, i
     policy = policy_store.get_active_policy()
     decision = decide(policy, request)
     if decision.effect is effect and decision.rule:  # an answer to another call did it
-        return decision.rule, policy.version
+        return "", 0
     offers = _list_readable(answers.list_lasting_answers(policy, request, decision, effect))
     answer = next((each for each in offers if each.value == value), None)
     if answer is None:
@@ -67,7 +67,7 @@ def write_rule(request: PolicyRequest, card: Card, person: Any, value: str, *, i
         raise InvalidRequest(
             "The policy would not keep this answer. Answer this call alone.", code="always_not_offered"
         )
-    _activate(changed_document, person, f"{rule['id']}: from call {card.call_id}")
+    _activate(changed_document, policy, person, f"{rule['id']}: from call {card.call_id}")
     draft = policy_draft.load_draft()
     policy_draft.replace_draft(
         answers.add_rule(draft, rule, asking_ids), author=person.get_username(), text=policy_store.load_draft_text()
@@ -78,10 +78,11 @@ def write_rule(request: PolicyRequest, card: Card, person: Any, value: str, *, i
 def take_back(card: Card, person: Any) -> None:
     """Remove the rule that the answer on this card wrote."""
     rule_id = card.approval.lasting_rule if card.approval else ""
-    document = answers.remove_rule(dict(policy_store.get_active_policy().document), rule_id)
+    policy = policy_store.get_active_policy()
+    document = answers.remove_rule(dict(policy.document), rule_id)
     if document is None:
         return
-    _activate(document, person, f"{rule_id} removed: the answer to call {card.call_id} was undone")
+    _activate(document, policy, person, f"{rule_id} removed: the answer to call {card.call_id} was undone")
     draft = answers.remove_rule(policy_draft.load_draft(), rule_id)
     if draft is not None:
         policy_draft.replace_draft(draft, author=person.get_username(), text=policy_store.load_draft_text())
@@ -94,9 +95,17 @@ def _parse(document: dict[str, Any]) -> RuleSet:
         raise InvalidRequest(f"The policy cannot have this rule: {wrong}", code="always_not_offered") from wrong
 
 
-def _activate(document: dict[str, Any], person: Any, note: str) -> None:
+def _activate(document: dict[str, Any], policy: RuleSet, person: Any, note: str) -> None:
+    """Activate the document, which was made from this policy.
+
+    Raises AlreadyDecided if another version is active now.
+    """
     name = person.get_username()
-    policy_store.activate(document, author=name, note=f"{note}, by {name}.")
+    try:
+        policy_store.activate(document, author=name, note=f"{note}, by {name}.", expected_active=policy.version)
+    except policy_store.VersionConflict as late:
+        message = f"Version {late.active} of the policy was activated at this moment. Try again."
+        raise AlreadyDecided(message, code="policy_changed") from late
     memo.forget()
 
 
