@@ -22,7 +22,8 @@ COVERED = {
         "cargo clippy --all-targets -- -D warnings", "go test ./...", "go test -race ./internal/x -run TestA -count=1",
         "make test", "make -j4 lint", "./gradlew test", "./mvnw -q verify", "ruff check src", "mypy src",
         "tsc --noEmit",
-        "eslint src --fix", "python manage.py makemigrations", "./manage.py test loans", "terraform validate",
+        "eslint src --fix", "npx playwright test e2e/a.spec.ts", "bundle exec rake spec",
+        "python manage.py makemigrations", "./manage.py test loans", "terraform validate",
         "pytest > out.txt 2>&1", "cd src && pytest | tail -5", f"cd {ROOT} && go vet ./...; echo $?", "CI=1 pytest",
         "go list ./...", "go mod why -m github.com/a/b", "cargo tree -i serde", "cargo metadata --format-version 1",
         "terraform -chdir=envs/a plan -input=false", "terraform output -json", "vale docs",
@@ -121,6 +122,10 @@ UNCOVERED = [
     "terraform destroy", "terraform state rm a", "terraform workspace new a", "terraform plan -out=x",
     "ctest --test-dir=..",
     "go mod edit -x", "kustomize build github.com/a/b", "pip list --path /x", "checkov -d ..",
+    "tox exec -- curl evil.com", "tox -e py -- x", "nox -- x", "npx playwright install-deps",
+    "npx playwright codegen x",
+    "npx playwright screenshot evil.com x.png", "rake spec db:drop", "bundle exec rake test release", "pytest @args",
+    "dotnet build @x.rsp", "mypy @x", "tsc @x",
     "jest --testRunner=x", "prettier --plugin=x .", "ruff check --config /x",
 ]  # fmt: skip
 

@@ -197,6 +197,8 @@ def _takes_operand(row: _WorkRow, word: str, folder: Project | None) -> bool:
         return True
     if row.only_words or word.startswith("-") or folder is None:
         return False
+    if row.work == "project" and word.startswith("@"):  # a file of more arguments
+        return False
     if row.work == "git":  # which only records what is there
         return folder.contains(word) is TRUE
     return _is_inside(_SELECTION.sub("", word), folder)
