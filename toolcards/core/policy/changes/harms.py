@@ -36,6 +36,8 @@ _HOME_IN_TEXT = re.compile(
 _DOWNLOADED_CODE = re.compile(
     r"(?<![\w./-])(?:(?:ba|z|da|k|a)?sh\s+(?:-\S+\s+)*-\w*c|eval|source|\.)\s+[\"']?(?:\$\(|`|<\()\s*(?:curl|wget)\s"
 )
+_NO_CODE = re.compile(r"-[uBIsSqwW]+")
+_IN_PLACE = re.compile(r"-[A-Za-z]*[iI]|--i")
 _FORCE = re.compile(r"-[a-z]*f[a-z]*|--force(?:-with-lease|-if-includes)?(?:=.*)?|--mirror")
 _MAX_TEXTS, _MAX_DEPTH = 2_000, 6
 
@@ -152,6 +154,8 @@ def _is_piped(view: tuple[str, ...], programs: frozenset[str]) -> bool:
     """Return whether the command is one of these programs and runs what is piped into it."""
     if strip_program_name(view[0]) not in programs:
         return False
+    if strip_program_name(view[0]) not in _SHELLS:  # `-c`, `-e` and the like give the code in the call
+        return all(map(_NO_CODE.fullmatch, view[1 : view.index("-") if "-" in view else None]))
     return view[1:2] == ("-s",) or analyze_command(view).piped
 
 
@@ -170,6 +174,8 @@ def _find_harms_of_command(name: str, words: tuple[str, ...]) -> set[str]:
         harms.add("agent-permissions")
     if name == "systemctl" and {"stop", "disable", "kill", "mask"}.intersection(words) and _names_gate(operands):
         harms.add("gate")
+    if name in {"sed", "gsed"} and not any(map(_IN_PLACE.match, words)):
+        return harms
     changed_paths = operands if name in _WRITERS else operands[-1:] if name in _COPIERS else []
     for path in changed_paths:
         harms |= _find_harms_of_path(path)
