@@ -18,7 +18,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("rm --recursive --force /home/dev", "system"), ("rm -rf ~/*", "system"), ("rm -rf build /usr", "system"),
     ('rm -rf "$HOME"', "system"), ("rm -rf ${HOME}/", "system"), ("rm -rf $HOME/*", "system"),
     ("sudo rm -Rf --no-preserve-root /", "system"), ("find / -delete", "system"),
-    ("find ~ -type f -delete", "system"), ("chmod -R 777 /", "system"), ("chown -R me /usr", "system"),
+    ("find ~ -type f -delete", "system"),
     ("dd if=/dev/zero of=/dev/sda bs=1M", "system"), ("mkfs.ext4 /dev/nvme0n1p1", "system"),
     ("shred -u /dev/sdb", "system"), ("echo x > /dev/sda", "system"),
     ("diskutil eraseDisk JHFS+ x disk2", "system"), ("cd /tmp && rm -rf ~", "system"),
@@ -44,6 +44,10 @@ COMMANDS: list[tuple[str, str]] = [
     ("cp /dev/null toolcards.sqlite3", "gate"), ("truncate -s 0 /var/lib/toolcards/toolcards.sqlite3", "gate"),
 ]  # fmt: skip
 EVERYDAY = [
+    "chmod -R 755 /srv", "chown -R dev ~", "docker exec web rm -rf /var/lib", "ssh web rm -rf /var",
+    "git push -n -f origin main",
+    "git push --dry-run --force origin main", "curl localhost && python3 < a.py",
+    "sqlite3 toolcards.sqlite3 'select 1'",
     "rm -rf build", "rm -rf ./*", "rm -rf node_modules dist", "rm -rf /tmp/x", "rm -rf ~/work/shop/build",
     "rm /etc", "rm -rf .", "rm -rf /home/dev/work/shop/tmp", "ls /", "echo 'rm -rf ~'", "grep -r 'rm -rf /' .",
     "find . -delete", "find / -name x", "find / -name x -delete", "chmod -R u+w .", "dd if=a of=b",

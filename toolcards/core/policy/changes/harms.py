@@ -18,16 +18,16 @@ from toolcards.core.policy.places.patches import read_patch
 from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.shell.analysis import analyze_command
 from toolcards.core.policy.shell.catalogs import strip_program_name
-from toolcards.core.policy.shell.script import Script
+from toolcards.core.policy.shell.script import CommandSegment, Script
 
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "ash", "fish"})
 _INTERPRETERS = _SHELLS | {"python", "python3", "node", "perl", "ruby", "php"}
 _DOWNLOADS = frozenset({"curl", "wget", "fetch", "aria2c", "http", "https"})
-_WRITERS = frozenset(
-    {"tee", "sed", "gsed", "rm", "unlink", "touch", "truncate", "chmod", "chown", "sponge", "shred", "sqlite3"}
-)
+_WRITERS = frozenset({"tee", "sed", "gsed", "rm", "unlink", "touch", "truncate", "chmod", "chown", "sponge", "shred"})
 _COPIERS = frozenset({"cp", "mv", "ln", "install", "rsync", "gcp", "gmv"})
-_TREES = frozenset({"rm", "grm", "chmod", "chown", "chgrp", "shred"})
+_TREES = frozenset({"rm", "grm", "shred"})
+_ELSEWHERE = frozenset({"docker", "podman", "nerdctl", "kubectl", "oc", "ssh", "lxc", "vagrant", "multipass", "wsl"})
+_DATABASE_CHANGE = re.compile(r"(?:insert|update|delete|drop|alter|create|replace|vacuum)\b", re.IGNORECASE)
 _RECURSIVE = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--recursive")
 _HOME_IN_TEXT = re.compile(
     r"(?<![\w./-])rm\s+(?:-\S+\s+)*-(?:[A-Za-z]*[rR][A-Za-z]*|-recursive)\s+(?:-\S+\s+)*"
@@ -121,7 +121,7 @@ def _list_edited_paths(value: Any) -> Iterator[str]:
 
 def _find_harms_of_script(script: Script) -> set[str]:
     harms: set[str] = set()
-    views = [view for segment in script.segments for view in segment.views if view]
+    views = [view for segment in script.segments for view in _list_own_views(segment)]
     for view in views:
         harms |= _find_harms_of_command(strip_program_name(view[0]), view[1:])
     for segment in script.segments:
@@ -136,6 +136,12 @@ def _find_harms_of_script(script: Script) -> set[str]:
     return harms
 
 
+def _list_own_views(segment: CommandSegment) -> list[tuple[str, ...]]:
+    """Return the commands that run on this computer: the paths of others are not ours."""
+    views = [view for view in segment.views if view]
+    return [] if any(strip_program_name(view[0]) in _ELSEWHERE for view in views) else views
+
+
 def _runs_download(script: Script, views: list[tuple[str, ...]]) -> bool:
     """Return whether code from the network goes straight to a program that runs it."""
     names = {strip_program_name(view[0]) for view in views}
@@ -145,7 +151,11 @@ def _runs_download(script: Script, views: list[tuple[str, ...]]) -> bool:
         return True
     for before, segment in zip(script.segments, script.segments[1:], strict=False):
         runs_input = any(_is_piped(view, _INTERPRETERS) for view in segment.views)
-        if runs_input and any(strip_program_name(view[0]) in _DOWNLOADS for view in before.views):
+        if (
+            runs_input
+            and "|" in script.line
+            and any(strip_program_name(view[0]) in _DOWNLOADS for view in before.views)
+        ):
             return True
     return script.hidden and _DOWNLOADED_CODE.search(script.line) is not None
 
@@ -177,6 +187,8 @@ def _find_harms_of_command(name: str, words: tuple[str, ...]) -> set[str]:
     if name in {"sed", "gsed"} and not any(map(_IN_PLACE.match, words)):
         return harms
     changed_paths = operands if name in _WRITERS else operands[-1:] if name in _COPIERS else []
+    if name == "sqlite3" and any(map(_DATABASE_CHANGE.search, operands)):
+        changed_paths = operands[:1]
     for path in changed_paths:
         harms |= _find_harms_of_path(path)
     return harms
@@ -213,6 +225,8 @@ def _rewrites_protected_branch(words: tuple[str, ...]) -> bool:
     if "push" not in words:
         return False
     arguments = words[words.index("push") + 1 :]
+    if {"-n", "--dry-run"}.intersection(arguments):
+        return False
     is_forced = any(map(_FORCE.fullmatch, arguments))
     deletes = bool({"-d", "--delete"}.intersection(arguments))
     references = [word for word in arguments if not word.startswith("-")][1:]
