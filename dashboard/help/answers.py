@@ -100,6 +100,8 @@ class CallApproval(Answer):
     edited_by: str | None
     escalated: list[Escalation]
     agent_away: bool
+    lasting_rule: str | None
+    policy_version: int | None
 
 
 class Verdict(Answer):

@@ -34,9 +34,9 @@ SHELL = [
     "ls $'\\n'rm x", "echo $[1+1]", "echo $((rm))", "function ls { rm x; }; ls", "ls() { rm x; }; ls", "alias ls=rm; ls x",
     "trap 'rm x' EXIT", ". x", "unset x; ls", "export X=1; ls", "[ -n x ] && ls", "case x in *) ls;; esac",
     "while ls; do ls; done", "ssh host ls", "python -c 'ls'", "\uff4c\uff53", "ls\u00a0rm", "ls\uff1brm x", "ls\ufeff",
-    "ls \x1b[2Kx", "echo 'a'\\''b'", "(ls)", "{ ls; }", "ls || (ls)", "git status --output=/etc/x", "cat -- $(id)",
-    "echo \"$(ls)\"", "ls \"a\nb\"", "ls 'a\nb'", "echo x >| y", "cat 0<x", "ls | bash", "ls\\\nrm", "LS", "ls.exe",
-    "../ls", "$HOME/ls", "%ls%", "@ls", "-ls", "ls\n#comment\nls",
+    "ls \x1b[2Kx", "(ls)", "{ ls; }", "ls || (ls)", "git status --output=/etc/x", "cat -- $(id)",
+    "echo \"$(ls)\"", "echo x >| y", "ls | bash", "ls\\\nrm", "LS", "ls.exe",
+    "../ls", "$HOME/ls", "%ls%", "@ls", "-ls",
 ]  # fmt: skip
 TOOLS: list[Any] = [
     "Bash", " bash", "bash\u200b", "\uff42\uff41\uff53\uff48", "b\u0430sh", "ba\u00adsh", "bash/", "mcp__bash", "functions.bash",

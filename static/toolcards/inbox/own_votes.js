@@ -64,7 +64,8 @@ function handleSwap(event) {
     .filter(other => other !== card).map(other => /** @type {HTMLElement} */ (other));
   const decision = WORDS[card.dataset.state] || 'Approved';
   const word = card.querySelector('[data-lasting]') ? `${decision}, and won’t ask again:` : decision;
-  say(waiting.length ? `${decision}. ${waiting.length} left on this page.` : `${decision}. Nothing else is waiting here.`);
+  const rest = waiting.length ? `${waiting.length} left on this page.` : 'Nothing else is waiting here.';
+  say(`${decision}. ${rest}`);
   showDecision(card, word);
   const next = hasQueue() ? findNextWaiting(card) : waiting[0];
   if (hasQueue() && next) settleCard(card);

@@ -48,7 +48,7 @@ COMMANDS: list[tuple[set[Hint], list[str]]] = [
     ]),
     ({NETWORK}, [
         "git push", "git push origin feature", "git push -u origin feature", "git push --tags", "git pull",
-        "npm install", "npm uninstall x", "psql -c 'select 1'", 'psql -c "delete from users where id = 1"',
+        "npm install", "npm uninstall x", "psql -h db.test -c 'select 1'", 'psql -c "delete from users where id = 1"',
         "curl https://a.example", "curl -s https://a.example/v1 | python3 -m json.tool",
         "curl -s https://a.example | python3 -c 'import json'", "curl -s https://a.example | jq .",
         "wget https://a.example/a.zip && unzip a.zip", "kubectl apply -f a.yaml", "aws s3 cp a s3://b/a",
