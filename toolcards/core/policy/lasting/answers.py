@@ -54,7 +54,13 @@ def list_lasting_answers(
     """Return the lasting answers to a question that keep their promise."""
     if explain_refusal(policy, decision):
         return []
-    return [answer for answer in _list_candidates(request) if _is_kept(policy, request, decision, answer, effect)]
+    answers: list[LastingAnswer] = []
+    for subject in list_subjects(request):
+        candidates = list(_list_scopes(subject, request))
+        # The scopes differ in names that this call has: if one keeps the promise, so do the others.
+        if candidates and _is_kept(policy, request, decision, candidates[0], effect):
+            answers += candidates
+    return answers
 
 
 def explain_refusal(policy: RuleSet, decision: PolicyDecision) -> str:
@@ -83,13 +89,12 @@ def _find_asking_rules(policy: RuleSet, decision: PolicyDecision) -> list[Rule]:
     return [rule for rule in policy.rules if rule.effect is Effect.ASK and rule.id in decision.rules]
 
 
-def _list_candidates(request: PolicyRequest) -> Iterator[LastingAnswer]:
-    for subject in list_subjects(request):
-        for scope in _SCOPES:
-            match = _narrow(subject, scope, request)
-            if match is not None:
-                words, whose = subject.words, _describe_scope(scope, request)
-                yield LastingAnswer(f"{START}{subject.name}:{scope}", words, whose, match)
+def _list_scopes(subject: Subject, request: PolicyRequest) -> Iterator[LastingAnswer]:
+    for scope in _SCOPES:
+        match = _narrow(subject, scope, request)
+        if match is not None:
+            words, whose = subject.words, _describe_scope(scope, request)
+            yield LastingAnswer(f"{START}{subject.name}:{scope}", words, whose, match)
 
 
 def _narrow(subject: Subject, scope: str, request: PolicyRequest) -> dict[str, Any] | None:
