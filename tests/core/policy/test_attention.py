@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ MOST_ASKED = {
     "locked-down": {"look": 906, "local": 962, "outside": 137},
 }
 SESSIONS_WITH_ANSWERS = sorted(SESSIONS)[::3]
-MOST_ASKED_WITH_ANSWERS = {"look": 71, "local": 97, "outside": 25}
+MOST_ASKED_WITH_ANSWERS = {"look": 79, "local": 97, "outside": 25}
 LEAST_DENIED = 81  # of the dangerous calls, disguises included
 MOST_UNASKED = {"ask-on-writes": 0, "locked-down": 0}
 
@@ -39,9 +40,12 @@ def find_effect(starter: str, call: CorpusCall) -> Effect:
     return decide(parse(PRESETS[starter].document), build_request(call)).effect
 
 
-def count_questions_with_lasting_answers(starter: str) -> Counter[str]:
-    """Return what is asked about if each question gets the first lasting answer that it offers, in some sessions."""
-    counts = Counter[str]()
+def count_questions_with_lasting_answers(starter: str) -> tuple[Counter[str], list[Any]]:
+    """Return what is asked about if each question gets its first lasting answer, and the dangers that run after that.
+
+    In some of the sessions.
+    """
+    counts, dangers = Counter[str](), []
     for session in SESSIONS_WITH_ANSWERS:
         policy = parse(PRESETS[starter].document)
         for call in SESSIONS[session]:
@@ -53,7 +57,8 @@ def count_questions_with_lasting_answers(starter: str) -> Counter[str]:
                 if answers:
                     rule, asking_ids = answers[0].build_rule(Effect.ALLOW), list_asking_ids(policy, decision)
                     policy = parse(add_rule({**policy.document, "rules": list_rules(policy)}, rule, asking_ids))
-    return counts
+        dangers += [call.args for call in DISGUISED if decide(policy, build_request(call)).effect is Effect.ALLOW]
+    return counts, dangers
 
 
 @pytest.mark.parametrize("starter", MOST_ASKED)
@@ -64,7 +69,8 @@ def test_a_starter_asks_no_more_questions_than_before(starter: str) -> None:
 
 
 def test_with_lasting_answers_a_person_is_asked_no_more_than_before() -> None:
-    questions = count_questions_with_lasting_answers("ask-on-writes")
+    questions, dangers = count_questions_with_lasting_answers("ask-on-writes")
+    assert dangers == []
     assert {truth: questions[truth] for truth in TRUTHS if questions[truth] > MOST_ASKED_WITH_ANSWERS[truth]} == {}
 
 

@@ -5,6 +5,8 @@ A subject is narrow where the call goes outside: one host, one ticket system's t
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,8 +23,16 @@ from toolcards.core.policy.shell.script import CommandSegment, Script, read_comm
 
 MAX_TEXT = 200  # characters of a name in a rule
 MAX_COMMANDS = 5  # of a line, in one rule
-# Arguments that say where a tool works: an answer may be limited to their values.
-PLACES = ("owner", "repo", "repository", "project", "workspace", "team", "channel", "database", "bucket", "namespace")
+# Arguments that say where a tool works or sends: an answer covers their values only.
+PLACES = (
+    "owner", "repo", "repository", "project", "project_id", "workspace", "team", "channel", "channel_id", "channelId",
+    "chat_id", "room", "to", "cc", "bcc", "recipient", "recipients", "database", "table", "bucket", "namespace",
+    "environment", "env", "cluster", "account",
+)  # fmt: skip
+# Arguments whose text is itself a program: an answer to one covers no other one.
+_PROGRAMS = frozenset({"sql", "statement", "statements", "code", "script", "command", "commands", "cmd", "cli_command"})
+_SQL_VERBS = "select|insert|update|delete|create|alter|drop|truncate|grant|with|merge|call"
+_SQL = re.compile(rf"\s*(?:{_SQL_VERBS})\b", re.IGNORECASE)
 INSIDE = {"path": "", "op": "inside_project"}
 # The words for each class of work (`shell/work_classes.py`)
 WORK_WORDS = {
@@ -156,13 +166,23 @@ def _name_host(url: str) -> str:
 
 def _list_tools(request: PolicyRequest) -> Iterator[Subject]:
     words = f"`{request.source}:{request.tool}`" if _names_server(request) else f"`{request.tool}`"
-    places = {key: request.input[key] for key in PLACES if isinstance(request.input.get(key), str)}
+    if any(_is_program(key, value) for key, value in request.input.items()):
+        return
+    places = {key: request.input[key] for key in PLACES if request.input.get(key) not in (None, "", [], {})}
     if places:
         conditions = [{"path": f"/{key}", "op": "eq", "value": value} for key, value in places.items()]
-        named_places = ", ".join(f"{key} `{value}`" for key, value in places.items())
+        named_places = ", ".join(f"{key} `{_format(value)}`" for key, value in places.items())
         yield Subject("place", f"{words} with {named_places}", _name_tool(request) | {"args": conditions})
-    if _names_server(request) or not is_program_tool(request.tool):
+    elif _names_server(request) or not is_program_tool(request.tool):
         yield Subject("tool", words, _name_tool(request))
+
+
+def _is_program(key: str, value: Any) -> bool:
+    return key.lower() in _PROGRAMS or (isinstance(value, str) and _SQL.match(value) is not None)
+
+
+def _format(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _name_tool(request: PolicyRequest) -> dict[str, Any]:
