@@ -24,11 +24,11 @@ PUSH = {"command": "git push origin main"}
 
 @pytest.fixture
 def an_admin(a_person: Any) -> Any:
-    return a_person("admin", "eve")
+    return a_person("admin", "kim")
 
 
 @pytest.fixture
-def eve(an_admin: Any, client: Client) -> Client:
+def kim(an_admin: Any, client: Client) -> Client:
     client.force_login(an_admin)
     return client
 
@@ -65,7 +65,7 @@ def test_a_lasting_answer_lets_the_next_such_call_run_in_any_run(
     assert ask.policy_version == gate.get_active_version_number() == 2
     assert decide(source, "next", tool, args)["decision"] == "allow"
     version = PolicyVersion.objects.get(active=True)
-    assert (version.author, version.note) == ("eve", f"{ask.lasting_rule}: from call call-1, by eve.")
+    assert (version.author, version.note) == ("kim", f"{ask.lasting_rule}: from call call-1, by kim.")
 
 
 @pytest.mark.parametrize(("document", "tool", "args", "value"), CASES)
@@ -181,13 +181,13 @@ def test_the_audit_trail_says_which_answer_wrote_the_rule(policy: Any, a_call: A
 
 
 def test_the_form_offers_lasting_answers_and_the_answered_card_names_rule_and_version(
-    eve: Client, policy: Any, a_call: Any
+    kim: Client, policy: Any, a_call: Any
 ) -> None:
     policy({"default": "ask"})
     call = a_call("approval-requested", tool="Bash", input=PUSH)
-    page = " ".join(eve.get("/approvals/").content.decode().split())
+    page = " ".join(kim.get("/approvals/").content.decode().split())
     assert 'name="always" value="always:command:agent"' in page and "Always allow <code>git push" in page
-    card = eve.post(address(call), form(call, always="always:command:any"), headers=HTMX).content.decode()
+    card = kim.post(address(call), form(call, always="always:command:any"), headers=HTMX).content.decode()
     rule = ToolCall.objects.get(pk=call.pk).as_card().approval.lasting_rule
     assert 'data-state="approval-responded"' in card and rule in card and "policy version 2" in " ".join(card.split())
 
@@ -197,19 +197,19 @@ def test_the_form_offers_lasting_answers_and_the_answered_card_names_rule_and_ve
     [({"always": "always:command:any"}, "approved"), ({"always_deny": "always:command:any"}, "denied")],
 )
 def test_a_button_alone_says_the_decision(
-    eve: Client, policy: Any, a_call: Any, fields: dict[str, str], state: str
+    kim: Client, policy: Any, a_call: Any, fields: dict[str, str], state: str
 ) -> None:
     policy({"default": "ask"})
     call = a_call("approval-requested", tool="Bash", input=PUSH)
     fields_of_form = {name: value for name, value in form(call).items() if name != "decision"}
-    assert eve.post(address(call), fields_of_form | fields, headers=HTMX).status_code == 200
+    assert kim.post(address(call), fields_of_form | fields, headers=HTMX).status_code == 200
     assert Approval.objects.get(call=call).state == state and gate.get_active_version_number() == 2
 
 
-def test_a_call_whose_card_warns_of_a_high_risk_has_no_lasting_approval(eve: Client, policy: Any, a_call: Any) -> None:
+def test_a_call_whose_card_warns_of_a_high_risk_has_no_lasting_approval(kim: Client, policy: Any, a_call: Any) -> None:
     policy({"default": "ask"})
     call = a_call("approval-requested", tool="Bash", input={"command": "rm -rf /srv/data"})
-    assert 'name="always"' not in eve.get("/approvals/").content.decode()
-    answer = eve.post(address(call), form(call, always="always:command:any"), headers=HTMX)
+    assert 'name="always"' not in kim.get("/approvals/").content.decode()
+    answer = kim.post(address(call), form(call, always="always:command:any"), headers=HTMX)
     assert answer.status_code == 422 and "high risk" in answer.content.decode()
     assert Approval.objects.get(call=call).state == "pending" and gate.get_active_version_number() == 1
