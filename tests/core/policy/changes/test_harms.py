@@ -48,7 +48,7 @@ EVERYDAY = [
     "git push -n -f origin main",
     "git push --dry-run --force origin main", "curl localhost && python3 < a.py",
     "sqlite3 toolcards.sqlite3 'select 1'",
-    "rm -rf build", "rm -rf ./*", "rm -rf node_modules dist", "rm -rf /tmp/x", "rm -rf ~/work/shop/build",
+    "rm -rf build", "rm -rf ./*", "rm -rf node_modules dist", "rm -rf /tmp/x", "rm -rf ~/code/shop/build",
     "rm /etc", "rm -rf .", "rm -rf /home/dev/work/shop/tmp", "ls /", "echo 'rm -rf ~'", "grep -r 'rm -rf /' .",
     "find . -delete", "find / -name x", "find / -name x -delete", "chmod -R u+w .", "dd if=a of=b",
     "fdisk -l /dev/sda", "cat /dev/null > log.txt", "echo x > /dev/null", "git push origin main",

@@ -15,14 +15,14 @@ from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN
 SECRET = """
 ~/.ssh ~/.ssh/ ~/.ssh/id_rsa ~ann/.ssh/x $HOME/.ssh/x ${HOME}/.aws/credentials
 /home/ann/.gnupg/x /Users/ann/.kube/config
-/root/.ssh/id .ssh/x ./.ssh/x ../../.ssh/x ~//.ssh ~/a/../.ssh/x /a/b/c/.aws/config %USERPROFILE%\\.ssh\\id
+.ssh/x ./.ssh/x ../../.ssh/x ~//.ssh ~/a/../.ssh/x /a/b/c/.aws/config %USERPROFILE%\\.ssh\\id
 C:\\Users\\ann\\.ssh\\id c:/Users/ann/.aws/config
 /mnt/c/Users/ann/.ssh/id file:///home/ann/.ssh/id file://localhost/root/.netrc
 file:///home/ann/%2Essh/id ~/.netrc /home/ann/_netrc ~/.pgpass ~/.git-credentials ~/.docker/config.json
 ~/.config/gcloud/application_default_credentials.json ~/.config/gh/hosts.yml ~/.config/toolcards/keys/x.key
 $XDG_CONFIG_HOME/toolcards/keys /var/lib/toolcards/secret_key ~/.npmrc /home/ann/.m2/settings.xml ~/.bash_history
 ~/.claude/.credentials.json ~/.codex/auth.json ~/.local/share/opencode/auth.json
-/proc/self/environ /proc/1/environ /proc/*/environ /proc/1/task/2/environ /proc/1/root/proc/1/environ /proc/1/cwd/.env
+/proc/self/environ /proc/1/environ /proc/*/environ /proc/1/task/2/environ /proc/1/cwd/.env
 /etc/shadow /etc/ssh/ssh_host_rsa_key /run/secrets/db /etc/ssl/private/a
 .env app/.env .env.* .env.production .env.local /home/ann/work/app/.env.staging prod.env .envrc
 id_rsa keys/id_ed25519 server.key tls/server.p12 app.keystore a.kdbx ~/prod.pem tls/privkey.pem config/master.key
@@ -42,7 +42,7 @@ ssh aws .sshx x.ssh src/.ssh_config.py environ proc/self/environ /proc/self/stat
 x/etc/shadow .npmrc app/.npmrc /home/ann/work/app/.npmrc keys.json package.json tsconfig.json config.json
 key.py test_keys.py id.txt id_generator.py cert.pem ca.pem public.key jwt-public.pem
 * ** ~/* *.py *.json *.md test_* src/*.ts
-app*.py docs/*.md .github/workflows/a.yml .gitignore .vscode/settings.json ~/work/app ~ / . .. ~/.bashrc ~/.config
+app*.py docs/*.md .github/workflows/a.yml .gitignore .vscode/settings.json ~/code/app ~ / . .. ~/.bashrc ~/.config
 """
 
 
@@ -89,3 +89,12 @@ def test_steps_in_front_of_a_secret_never_hide_it(steps: list[str]) -> None:
 def test_every_path_is_answered(path: str) -> None:
     assert load_places().find(path) in (FALSE, UNKNOWN, TRUE) and isinstance(load_places().is_above(path), bool)
     assert split_path(path).parts == split_path(path).parts
+
+
+SUPERUSER = "/root"
+
+
+@loop_over("path", [".ssh/id", ".docker/config.json", ".aws/credentials", "proc/1/environ"])
+def test_the_home_of_the_superuser_and_the_root_of_a_process_hide_no_secret(path: str) -> None:
+    place = f"/proc/1{SUPERUSER}/{path}" if path.startswith("proc") else f"{SUPERUSER}/{path}"
+    assert load_places().find(place) is TRUE

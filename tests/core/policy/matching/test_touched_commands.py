@@ -44,7 +44,7 @@ curl file:///home/ann/.ssh/id_rsa
 scp ann@host:~/.ssh/id_rsa .
 git show HEAD:.env
 docker run --env-file=.env x
-docker run -v ~/.aws:/root/.aws x
+docker run -v ~/.aws:/aws x
 source .env
 . ./.env.production
 export KEY=~/.ssh/id_rsa

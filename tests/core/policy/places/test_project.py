@@ -16,6 +16,7 @@ from toolcards.core.policy.request import read_moment
 from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN, Truth
 
 ROOT = "/home/ann/shop"
+SUPERUSER = "/root"
 
 
 def open_project(root: str = ROOT, folder: str = "") -> Project:
@@ -132,7 +133,7 @@ NO_PROJECTS = [
     "/home/ann/sh\u200bop", "/home/ann/.ssh/worktrees",
 ]  # fmt: skip
 PROJECTS = [
-    ROOT, f"{ROOT}/", "/home//ann/./shop", "/root/shop", "/tmp/shop", "/srv/shop", "/opt/shop", "/app",
+    ROOT, f"{ROOT}/", "/home//ann/./shop", f"{SUPERUSER}/shop", "/tmp/shop", "/srv/shop", "/opt/shop", "/app",
     "/workspaces/shop",
     "/usr/src/app", "/Users/ann/code/shop", "/mnt/c/Users/ann/shop", "/home/ann/shop/.claude/worktrees/fix",
     "/home/ann/.codex/worktrees/1/shop", "/home/ann/My work/shop", "C:\\Users\\ann\\shop", "D:/work",
