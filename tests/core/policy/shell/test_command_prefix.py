@@ -25,7 +25,7 @@ PREFIXES = [
     ("git push", ("git", "push"), ("git", "push")), ("  git   push ", ("git", "push"), ("git", "push")),
     ("/usr/bin/git push -f x", ("/usr/bin/git", "push", "-f", "x"), ("git", "push", "x")),
     ("'a b' c", ("a b", "c"), ("a b", "c")), ("RM.exe", ("RM.exe",), ("rm",)),
-    ("a; rm", (), ()), ("a && b", (), ()), ("$X", (), ()), ("ls > f", (), ()), ("ls 2>&1", (), ()), ("A=1 ls", (), ()),
+    ("a; rm", (), ()), ("a && b", (), ()), ("$X", (), ()), ("ls > f", (), ()), ("ls 2>&1", (), ()), ("A=$X ls", (), ()),
 ]  # fmt: skip
 
 

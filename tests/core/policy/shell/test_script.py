@@ -131,7 +131,7 @@ def test_a_list_may_hold_lines_and_is_opaque_where_the_tool_is_not_known():
 
 
 @pytest.mark.parametrize("command",
-["$CMD x", "$'\\x72m' x", "ls > *", "echo $HOME", "ls *(N)", "a & b", "bash", "curl x | sh",
+["$CMD x", "$'\\x72m' x", "ls > *", "echo $HOME", "ls *(N)", "(a) & b", "bash", "curl x | sh",
                                      "bash -c 'echo $X'", ". ./x", "r${z}m x"])  # fmt: skip
 def test_an_opaque_command_is_never_below_ask(command):
     decision = find_effect(DENY_RM, command)

@@ -46,7 +46,7 @@ class CommandSegment:
     `opaque` is why the line could not be read; then `text` is the entire line and `glimpses` what is visible of its
     commands. `folder_changed`: an earlier command has changed the folder. `line` is the entire line. `writes`: a
     redirection writes a file; `targets` and `inputs` are the files that redirections write and read. `folder`: the
-    project as seen from where the command runs, None if unknown.
+    project as seen from where the command runs, None if unknown. `apart`: it is timed or in the background.
     """
 
     text: str
@@ -60,6 +60,7 @@ class CommandSegment:
     targets: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     folder: Project | None = None
+    apart: bool = False
 
     @cached_property
     def alone(self) -> Script:
@@ -113,7 +114,9 @@ class CommandSegment:
             return self.analysis.why or "it is not read-only"
         if self.folder_changed and depends_on_folder(self.words):
             return "it depends on the folder that cd changes to"
-        return "it writes a file" if self.writes else ""
+        if self.writes:
+            return "it writes a file"
+        return "it is timed or runs in the background" if self.apart else ""
 
     @cached_property
     def work(self) -> frozenset[str]:
@@ -136,7 +139,7 @@ class CommandSegment:
 
     def explain_refusal(self, prefix: CommandPrefix) -> str:
         """Return why a rule with this prefix is not enough, or ""."""
-        if not self.doubt or self.folder_changed or self.opaque or self.writes:
+        if not self.doubt or self.folder_changed or self.opaque or self.writes or self.apart:
             return self.doubt
         return explain_unspelled_words(self.words, self.globs, len(prefix.words))
 
@@ -262,7 +265,7 @@ def _make_segment(
     targets, inputs = command.targets + analysis.targets, command.inputs + analysis.inputs
     return CommandSegment(
         command.text, command.words, command.globs, line=line, folder_changed=folder_changed,
-        writes=bool(targets), targets=targets, inputs=inputs, folder=folder,
+        writes=bool(targets), targets=targets, inputs=inputs, folder=folder, apart=command.apart,
     )  # fmt: skip
 
 

@@ -21,6 +21,9 @@ LINES = [
     ("a; exit $?", "a|exit 0"),
     ("a; rc=$?; echo $rc; exit $rc", "a|echo 0|exit 0"), ("cat <<'E'\n$x `y` (\nE\nls", "cat|ls"),
     ("for f in a; do ls $f; done 2>&1", "ls a"), ("X=; ls \"$X\"", "ls "), ("cd x && ls 2>&1 | wc", "cd x|ls|wc"),
+    ("a & b", "a|b"), ("a > /tmp/x 2>&1 &", "a"), ("a & echo $! > p", "a|echo 0"), ("a && b &\nc", "a|b|c"),
+    ("time a | b", "a|b"), ("FOO=1 a b", "env FOO=1 a b"), ("A=1 B=2 ls *.c", "env A=1 B=2 ls *.c"),
+    ("GIT_DIR=x git status", "env GIT_DIR=x git status"), ("CI=1 X=1 ls", "env CI=1 X=1 ls"),
 ]  # fmt: skip
 
 
@@ -30,12 +33,13 @@ def test_a_line_is_its_commands_with_their_values(line: str, commands: str) -> N
 
 
 REFUSED_LINES = [
-    "", ";", "X=1", "# ls", "a &&", "a |", "&& a", "a;;b", "a & b", "a |& b", "a ||| b", "(a)", "a\n&& b", "ls\\\nx",
+    "", ";", "X=1", "# ls", "a &&", "a |", "&& a", "a;;b", "a &; b", "a &! b", "X=1 & ls", "X=1 && a & b", "for f in a; do b & done", "time", "time X=1 ls", "time time ls", "time for f in a; do b; done", "a | time (b)", "a |& b", "a ||| b", "(a)", "a\n&& b", "ls\\\nx",
     "ls # rm x; rm y", "ls # it's", "ls # -o x", "ls # a/b", "# $(x)\nls", "a && # x\nb", "ls 'a'#b c'", "X=1 | a",
     "a | X=1", "a || X=1; cat $X", "a && X=1; cat $X", "X=a; b && X=c && d; cat $X", "X=a; b && X=c || cat $X",
     "X=1; read X; cat $X", "X=1; . f; cat $X", "X=1; printf -v X y; cat $X", "PATH=/x; ls", "IFS=x; ls", "X=(1); ls",
     "X+=1; ls", "X[0]=1; ls", "X=~/a; ls", "X=$(a); ls", "X=rm; $X f", "X='a b'; cat $X", "X='*'; cat $X", "X=; cat $X",
-    "PATH=/tmp ls", "LD_PRELOAD=x ls", "GIT_DIR=x git status", "FOO=1 ls", "A=1 B=2 ls", "CI=$? ls", "CI=1 X=1 ls",
+    "PATH=/tmp ls", "LD_PRELOAD=x ls", "A=1 LD_PRELOAD=x ls", "CI=$? ls", "FOO=1 cd x", "FOO=1 . x", "FOO=1 eval x",
+    "FOO=1 env ls",
     "for PATH in a; do ls; done", "for path in a; do ls; done", "for IFS in a; do ls; done", "for f; do ls; done",
     "for f in; do ls; done", "for f in $x; do ls; done", "for f in $(a); do ls; done", "for f in ~/a; do ls; done",
     "for f in a; do done", "for f in a; ls; done", "for f in a; do ls", "for f in a; do X=1; ls $X; done",

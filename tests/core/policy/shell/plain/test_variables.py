@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.tables import loop_over
-from toolcards.core.policy.shell.plain.variables import check_environment, is_harmless_name, may_set_variables
+from toolcards.core.policy.shell.plain.variables import is_harmless_name, may_set_variables, spell_environment
 from toolcards.core.policy.shell.plain.words import NotPlain, Word
 
 
@@ -36,8 +36,20 @@ def test_commands_that_may_set_variables_are_known(words: str, sets: bool) -> No
     assert may_set_variables(tuple(words.split())) is sets
 
 
-def test_only_harmless_variables_may_stand_before_a_program() -> None:
-    check_environment([("CI", Word("1", "1")), ("LANG", Word("C", "C"))])
-    for name in ("PATH", "FOO", "NODE_OPTIONS", "GIT_EDITOR", "LD_PRELOAD"):
-        with pytest.raises(NotPlain):
-            check_environment([("CI", Word("1", "1")), (name, Word("1", "1"))])
+def test_variables_that_change_nothing_are_no_words() -> None:
+    assert spell_environment([("CI", Word("1", "1")), ("LANG", Word("C", "C"))], "make") == ()
+
+
+def test_other_variables_are_words_of_env() -> None:
+    assignments = [("CI", Word("1", "1")), ("NODE_OPTIONS", Word("-r x", "-r x"))]
+    assert spell_environment(assignments, "make") == ("env", "CI=1", "NODE_OPTIONS=-r x")
+
+
+@loop_over(
+    ("name", "program"),
+    [("PATH", "make"), ("LD_PRELOAD", "make"), ("BASH_ENV", "make"), ("IFS", "make"), ("HOME", "make"), ("A", "eval"),
+     ("A", "cd"), ("A", "source"), ("A", "export"), ("A", "env"), ("GIT_EXEC_PATH", "git"), ("A", "echo")],
+)  # fmt: skip
+def test_variables_of_the_shell_and_before_its_own_commands_are_not_plain(name: str, program: str) -> None:
+    with pytest.raises(NotPlain):
+        spell_environment([("CI", Word("1", "1")), (name, Word("1", "1"))], program)

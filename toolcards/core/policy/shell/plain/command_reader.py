@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from toolcards.core.policy.shell.plain.globs import NO_GLOBS, Globs
-from toolcards.core.policy.shell.plain.variables import check_environment, is_harmless_name, may_set_variables
+from toolcards.core.policy.shell.plain.variables import is_harmless_name, may_set_variables, spell_environment
 from toolcards.core.policy.shell.plain.words import NotPlain, Word, quote_word, read_document, read_word, refuse_sign
 
 MAX_BYTES = 8 * 1024
@@ -34,7 +34,8 @@ class ParsedCommand:
     """One command of a line: its exact spelling and its words.
 
     `globs`: its words that are patterns. `redirected`: its input or output is redirected. `targets`: files that
-    redirections write; `inputs`: files that they read. `operator`: what joins it to the command before it.
+    redirections write; `inputs`: files that they read. `operator`: what joins it to the command before it. `apart`: it is
+    timed or in the background.
     """
 
     text: str
@@ -44,6 +45,7 @@ class ParsedCommand:
     targets: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     operator: str = "\n"
+    apart: bool = False
 
 
 class CommandReader:
@@ -99,14 +101,15 @@ class CommandReader:
         if not words:
             self._assign(assignments, can_assign=can_assign)
             return None
-        check_environment(assignments)
         texts = tuple(word.text for word in words)
+        environment = spell_environment(assignments, texts[0]) if assignments else ()
         if any(word.number for word in words) and texts[0] not in _STATUS_COMMANDS:
             raise NotPlain("it contains $ outside single quotes")
         self.is_closed = self.is_closed or may_set_variables(texts)
-        every = frozenset(place for place, word in enumerate(words) if word.is_pattern)
-        leading = frozenset(place for place, word in enumerate(words) if word.starts_with_pattern)
-        command = self.read_redirects(ParsedCommand("", texts, Globs(leading, every) if every else NO_GLOBS))
+        every = frozenset(place for place, word in enumerate(words, len(environment)) if word.is_pattern)
+        leading = frozenset(place for place, word in enumerate(words, len(environment)) if word.starts_with_pattern)
+        globs = Globs(leading, every) if every else NO_GLOBS
+        command = self.read_redirects(ParsedCommand("", (*environment, *texts), globs))
         return replace(command, text=self.source[start : self.position].rstrip(" ") + self._peek_document())
 
     def _peek_document(self) -> str:

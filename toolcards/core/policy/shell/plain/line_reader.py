@@ -16,7 +16,9 @@ from toolcards.core.policy.shell.plain.words import NotPlain, Word, read_documen
 MAX_COMMANDS = 100
 MAX_LOOPS = 3  # inside each other
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_OPERATOR = re.compile(r"&&|\|\|(?!\|)|;(?![;&|])|\|(?![|&])")
+_ENDS = frozenset({";", "\n", "&"})  # of an and-or list
+_OPERATOR = re.compile(r"&&|\|\|(?!\|)|;(?![;&|])|\|(?![|&])|&(?![&>|;!])")
+_TIMED = re.compile(r"time +(?![A-Za-z_][A-Za-z0-9_]*\+?=|(?:for|time)\s)[\w./]")  # it says how long the command took
 # Some shells read a comment as words, so it has no signs, and at the end of a command no options and paths either.
 _OWN_COMMENT = re.compile(r"#[^\n;&|<>()$`\\!'\"\x00-\x1f\x7f]*(?=\n|$)")
 _END_COMMENT = re.compile(r"#(?: +[A-Za-z0-9,.:]+)* *(?=\n|$)")
@@ -42,7 +44,7 @@ class _LineReader(CommandReader):
         """Yield the commands up to the keyword `ending`, or all."""
         operator: str | None = "\n"
         uncertain: list[str] = []  # variables that only a part of the and-or list sets
-        has_and = has_or = was_assignment = has_command = False
+        has_and = has_or = was_assignment = has_command = has_assignment = False
         while True:
             self.skip_blanks()
             if self.position >= len(self.source):
@@ -58,6 +60,8 @@ class _LineReader(CommandReader):
                 operator = self._read_operator()
                 if was_assignment and operator == "|":
                     raise NotPlain("it begins with an assignment or nothing")
+                if operator == "&" and (has_assignment or self._depth or self.delimiter):  # it is not set afterwards
+                    raise NotPlain("it runs something in the background")
             elif operator in {";", "\n"} and ending and has_command and self._takes_keyword(ending):
                 if self.delimiter:
                     raise NotPlain("it contains a here-document")
@@ -69,15 +73,16 @@ class _LineReader(CommandReader):
                 if commands:
                     commands[0] = replace(commands[0], operator=operator)
                 was_assignment, has_command, operator = not commands, True, None
+                has_assignment = has_assignment or was_assignment
                 if has_and and was_assignment:
                     uncertain += self.assigned
                 yield from commands
             if operator == "||":
                 self._forget(uncertain)
             has_and, has_or = has_and or operator == "&&", has_or or operator == "||"
-            if operator in {";", "\n"}:
+            if operator in _ENDS:
                 self._forget(uncertain)
-                has_and = has_or = False
+                has_and = has_or = has_assignment = False
         if operator in {"&&", "||", "|"}:
             raise NotPlain("an operator has no command after it")
         if ending or self.delimiter:
@@ -120,6 +125,10 @@ class _LineReader(CommandReader):
         return True
 
     def _read_statement(self, *, can_assign: bool) -> Iterator[ParsedCommand]:
+        is_timed = _TIMED.match(self.source, self.position) is not None
+        if is_timed:
+            self.position += len("time ")
+            self.skip_blanks()
         start = self.position
         if self.source.startswith("for ", start):
             commands = list(self._read_loop())
@@ -136,7 +145,10 @@ class _LineReader(CommandReader):
             self._count += 1
             if self._count > MAX_COMMANDS:
                 raise NotPlain(f"it contains more than {MAX_COMMANDS} commands")
-            yield command
+            yield replace(command, apart=True) if is_timed or self._is_background() else command
+
+    def _is_background(self) -> bool:
+        return self.source.startswith("&", self.position) and not self.source.startswith("&&", self.position)
 
     # ------------------------------------------------------------ for
 

@@ -25,6 +25,17 @@ _ZSH_NAMES = frozenset(_ZSH_NAMES_TEXT.split())
 _SETTERS_TEXT = "read mapfile readarray getopts let source . eval trap builtin exec wait vared zparseopts print sched"
 _SETTERS = frozenset(_SETTERS_TEXT.split())
 
+# Their variables stay set, or are those of the shell.
+_BUILTINS = _SETTERS | frozenset(
+    "cd pushd popd chdir export declare typeset local readonly unset set shopt setopt command : times umask ulimit "
+    "alias unalias hash enable type bg fg jobs kill test [ return exit break continue shift true false echo printf".split()
+)
+# They say which program runs, or what a shell does with words.
+_SPECIAL_NAME = re.compile(
+    r"(?:.*_)?PATH|LD_.*|DYLD_.*|IFS|ENV|HOME|SHELL.*|BASH.*|ZDOTDIR|ZSH.*|PS[0-9]|PROMPT.*|GLOBIGNORE|GCONV.*|POSIXLY.*|"
+    r"OPT(?:IND|ARG|ERR)|PWD|OLDPWD|TERMCAP|TERMINFO|NULLCMD|READNULLCMD|FPATH|path|fpath|cdpath|argv|TMOUT|LC_.*|LANG.*"
+)
+
 
 def is_harmless_name(name: str) -> bool:
     """Return whether no shell and no program reads the variable."""
@@ -36,10 +47,17 @@ def may_set_variables(words: tuple[str, ...]) -> bool:
     return not _SETTERS.isdisjoint(words) or (words[0] == "printf" and "-v" in " ".join(words))
 
 
-def check_environment(assignments: list[tuple[str, Word]]) -> None:
-    """Raise NotPlain unless the variables have no effect on the program."""
+def spell_environment(assignments: list[tuple[str, Word]], program: str) -> tuple[str, ...]:
+    """Return the words that set these variables for a program, () if they change nothing.
+
+    `CI=1` changes nothing, `A=1 make` is `env A=1 make`. Raise NotPlain if they may change what the words mean.
+    """
     form = find_program("env")
     harmless = form.assign if form is not None else None
-    for name, word in assignments:
-        if harmless is None or word.number or not harmless.fullmatch(f"{name}={word.text}"):
-            raise NotPlain("it begins with an assignment or nothing")
+    texts = tuple(f"{name}={word.text}" for name, word in assignments)
+    if harmless is not None and all(map(harmless.fullmatch, texts)) and not any(word.number for _, word in assignments):
+        return ()
+    is_plain = all(not word.number and not _SPECIAL_NAME.fullmatch(name) for name, word in assignments)
+    if not is_plain or program in _BUILTINS or find_program(program) is form:
+        raise NotPlain("it begins with an assignment or nothing")
+    return ("env", *texts)

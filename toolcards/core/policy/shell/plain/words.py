@@ -20,7 +20,7 @@ _SINGLE = re.compile(r"'([^'\x00-\x09\x0b-\x1f\x7f]*)'")
 _DOUBLE_TEXT = re.compile(r'[^"$`\\!\x00-\x09\x0b-\x1f\x7f]+')
 _ESCAPED = re.compile(r"""\\([;()!*?\[\]|&<>$"'#~ {}\\])""")
 _EXCLAMATION = re.compile(r"!=?(?=[ \n;]|$)")
-_STATUS = re.compile(r"\$(?:\?|\{\?\}|\{(?:PIPESTATUS|pipestatus)\[(?:[0-9]|[@*])\]\})")
+_STATUS = re.compile(r"\$(?:[?!]|\{\?\}|\{(?:PIPESTATUS|pipestatus)\[(?:[0-9]|[@*])\]\})")
 # zsh takes `$x[1]` and `$x:h` for parts of the value.
 _VARIABLE = re.compile(
     r"\$(?:([A-Za-z_][A-Za-z0-9_]*)(?![A-Za-z0-9_\[]|:[A-Za-z&])|\{([A-Za-z_][A-Za-z0-9_]*)\})", re.ASCII
