@@ -83,7 +83,8 @@ def _count_programs(text: str) -> Counter[str]:
     script = read_command(text) if len(text) <= MAX_BYTES else None
     if script is None:
         return Counter(words[0] for words in _split_parts(text[:MAX_TEXT], _SEPARATORS))
-    return Counter(view[0] for part in script.segments for view in part.views if view[0])
+    views = (view for part in script.segments for view in part.views)
+    return Counter(view[0] for view in views if view[0] and "=" not in view[0])  # `TOKEN=a` names no program
 
 
 @lru_cache(maxsize=64)

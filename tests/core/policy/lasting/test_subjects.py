@@ -9,9 +9,11 @@ import pytest
 from toolcards.core.policy.lasting.subjects import list_subjects
 from toolcards.core.policy.request import PolicyRequest
 
+PUSHES = [("like", "`git push -u origin fix/…`"), ("command", "`git push -u origin fix/x`")]
+LOCAL = ("local", "tests, builds, scripts, local git and file commands in this project")
 SUBJECTS: list[tuple[str, Any, list[tuple[str, str]]]] = [
-    ("Bash", {"command": "git push -u origin fix/x"}, [("command", "`git push -u origin fix/x`")]),
-    ("exec_command", {"cmd": "git push -u origin fix/x"}, [("command", "`git push -u origin fix/x`")]),
+    ("Bash", {"command": "git push -u origin fix/x"}, PUSHES),
+    ("exec_command", {"cmd": "git push -u origin fix/x"}, PUSHES),
     ("Bash", {"command": "ls && git push && git push"}, [("command", "`git push`")]),
     ("Bash", {"command": "git push $REMOTE"}, []),
     ("Bash", {"command": "git push 'a\x07b'"}, []),
@@ -53,11 +55,26 @@ def test_a_tool_of_a_server_is_named_with_its_server() -> None:
     ]
 
 
+def test_the_reading_tools_of_one_server_or_agent_are_one_subject() -> None:
+    tools = [("get_ticket", "", True), ("get_ticket", "tickets", True), ("mcp__tickets__get_ticket", "", True),
+             ("update_ticket", "", False), ("get_and_delete", "", False), ("getaway", "", False)]  # fmt: skip
+    for tool, source, has_reads in tools:
+        listed = list_subjects(PolicyRequest.for_tool(tool, source=source, input={"id": 1}))
+        assert any(each.name == "reads" for each in listed) is has_reads, tool
+    subject = list_subjects(PolicyRequest.for_tool("mcp__tickets__get_ticket", input={"id": 1}))[0]
+    assert subject.match["tool"][0] == "mcp__tickets__get_*" and subject.match["kind"] == ["other"]
+    assert list_subjects(PolicyRequest.for_tool("get_rows", input={"sql": "select 1"})) == []
+
+
 ROOT = "/home/dev/work/shop"
 IN_A_PROJECT: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("Bash", {"command": "git push"}, [("command", "`git push`")]),
-    ("Bash", {"command": "pytest -q tests | tail -3"}, [("work", "tests and builds in this project")]),
-    ("Bash", {"command": f"cd {ROOT} && git add -A && git commit -m x"}, [("work", "local git in this project")]),
+    ("Bash", {"command": "pytest -q tests | tail -3"}, [LOCAL, ("work", "tests and builds in this project")]),
+    (
+        "Bash",
+        {"command": f"cd {ROOT} && git add -A && git commit -m a"},
+        [LOCAL, ("work", "local git in this project")],
+    ),
     ("Bash", {"command": "git push && git add -A"}, [("command", "`git push` and `git add`")]),
     ("Edit", {"file_path": f"{ROOT}/a.py"}, [("edits", "edits of files in this project")]),
     ("Read", {"file_path": "a.py"}, []),

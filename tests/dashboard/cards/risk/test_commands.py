@@ -66,9 +66,9 @@ COMMANDS: list[tuple[set[Hint], list[str]]] = [
     ({DELETES, SYSTEM_FILES}, ["rm -rf /", "mkfs.ext4 /dev/sda1"]),
     (set(), ["cat a.sh | sh", "date; ls | bash", "sh i.sh"]),
     ({OTHER_RIGHTS}, ["sudo ls", "sudo -u root whoami", "doas ls", "su -c ls"]),
-    ({DELETES, OTHER_RIGHTS}, ["sudo rm -rf /var/lib"]),
+    ({DELETES, OTHER_RIGHTS}, ["sudo rm -rf /var/lib", "FOO=1 sudo rm -rf x"]),
     ({DELETES, NOT_ANALYZED}, [
-        "rm -rf $HOME", "xargs rm < $list", "if true; then rm -rf x; fi", "FOO=1 rm -rf x", "\\rm -rf x",
+        "rm -rf $HOME", "xargs rm < $list", "if true; then rm -rf x; fi", "\\rm -rf x",
     ]),
     ({DELETES, NETWORK}, [
         "git push --force origin main", "git push -f", "git push origin main --force", "git push -uf origin main",

@@ -79,6 +79,8 @@ def _locate_segment(segment: CommandSegment, folders: Folders, names_command: bo
         return min(answer, TRUE if _follow(segment, folders) else UNKNOWN)
     if analysis.read_only:
         return answer
+    if names_command and segment.work and segment.folder in folders:  # a class covers only what stays inside
+        return answer
     if segment.hidden or not (names_command or segment.possible_effects <= _SHOWN_EFFECTS):
         return min(answer, UNKNOWN)
     return min(answer, _locate_words(segment, folders))

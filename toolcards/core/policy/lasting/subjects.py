@@ -14,12 +14,14 @@ from typing import Any
 
 from toolcards.client.common.tool_kinds import OWN, is_program_tool
 from toolcards.core.policy.evaluation_context import find_values
+from toolcards.core.policy.lasting.command_templates import list_templates
 from toolcards.core.policy.matching.hosts import parse_host_pattern, parse_url
 from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.shell.catalogs import find_tool
 from toolcards.core.policy.shell.command_prefix import CommandPrefix, parse_prefix
 from toolcards.core.policy.shell.program_match import match_program
 from toolcards.core.policy.shell.script import CommandSegment, Script, read_command
+from toolcards.core.policy.shell.work.templates import SLOT
 
 MAX_TEXT = 200  # characters of a name in a rule
 MAX_COMMANDS = 5  # of a line, in one rule
@@ -33,16 +35,30 @@ PLACES = (
 _PROGRAMS = frozenset({"sql", "statement", "statements", "code", "script", "command", "commands", "cmd", "cli_command"})
 _SQL_VERBS = "select|insert|update|delete|create|alter|drop|truncate|grant|with|merge|call"
 _SQL = re.compile(rf"\s*(?:{_SQL_VERBS})\b", re.IGNORECASE)
+# With these a tool's name says that it only reads.
+_READ_VERBS = ("get", "list", "find", "search", "read", "describe", "view", "retrieve", "show", "count", "lookup")
+_READ_NAME = re.compile(rf"(?:{'|'.join(_READ_VERBS)})_[a-z]")
 INSIDE = {"path": "", "op": "inside_project"}
-# The words for each class of work (`shell/work_classes.py`)
+# The words for each class of work (`shell/work/classes.toml`)
 WORK_WORDS = {
     "project": "tests and builds",
+    "scripts": "scripts of the project",
     "git": "local git",
     "packages": "packages",
     "files": "commands that change named files",
     "containers": "local containers",
 }
+# What stays in the project and can be undone there: who lets its tests run lets its files be changed, too.
+LOCAL_WORK = frozenset({"project", "scripts", "git", "files"})
 _EDIT_KINDS = frozenset({"read", "edit", "move"})
+# The files that name the packages and the scripts of a project: protected, and part of ordinary work.
+_MANIFESTS_TEXT = (
+    "package.json pyproject.toml setup.py setup.cfg requirements.txt Cargo.toml go.mod pom.xml build.gradle "
+    "build.gradle.kts settings.gradle settings.gradle.kts pubspec.yaml Gemfile composer.json mix.exs Makefile "
+    "CMakeLists.txt tsconfig.json Package.swift justfile Taskfile.yml tox.ini noxfile.py"
+)
+_MANIFESTS = frozenset(_MANIFESTS_TEXT.split())
+_FILE_ARGUMENTS = frozenset({"file_path", "filePath", "path", "target_file"})
 _ADDRESSES = ("url", "uri", "address", "href")
 
 
@@ -65,7 +81,7 @@ def list_subjects(request: PolicyRequest) -> list[Subject]:
     if tool.foreign:
         return []
     subjects = [*_list_edits(request), *_list_hosts(request), *_list_tools(request)]
-    return [subject for subject in subjects if is_plain(subject.match)]
+    return [*_list_reads(request), *(subject for subject in subjects if is_plain(subject.match))]
 
 
 def is_plain(value: Any) -> bool:
@@ -86,6 +102,11 @@ def _list_commands(request: PolicyRequest, paths: tuple[tuple[str, ...], ...], l
     if len(scripts) != 1 or scripts[0] is None:
         return
     yield from _list_work(request, scripts[0])
+    templates = list_templates(scripts[0])
+    if templates and all(map(is_plain, templates)):
+        match = _in_project(request, {"args": [{"path": "", "op": "cmd", "value": templates}]})
+        words = " and ".join(f"`{SLOT.sub('…', text)}`" for text in templates)
+        yield Subject("like", words, match)
     prefixes = _find_prefixes(scripts[0])
     if prefixes and all(map(is_plain, prefixes)):
         match = _in_project(request, {"args": [{"path": "", "op": "cmd", "value": prefixes}]})
@@ -98,10 +119,16 @@ def _list_work(request: PolicyRequest, script: Script) -> Iterator[Subject]:
     classes = frozenset().union(*(segment.work for segment in changes))
     if request.project is None or not classes or not all(segment.work for segment in changes):
         return
+    if classes <= LOCAL_WORK:
+        yield _describe_work(request, "local", "tests, builds, scripts, local git and file commands", LOCAL_WORK)
     words = " and ".join(text for name, text in WORK_WORDS.items() if name in classes)
+    yield _describe_work(request, "work", words, classes)
+
+
+def _describe_work(request: PolicyRequest, name: str, words: str, classes: frozenset[str]) -> Subject:
     effects = {"path": "", "op": "effect", "value": ["none", *sorted(classes)]}
     match = _in_project(request, {"kind": ["execute"], "args": [effects, INSIDE]})
-    yield Subject("work", f"{words} in this project", match)
+    return Subject(name, f"{words} in this project", match)
 
 
 def _in_project(request: PolicyRequest, match: dict[str, Any]) -> dict[str, Any]:
@@ -139,6 +166,11 @@ def _list_edits(request: PolicyRequest) -> Iterator[Subject]:
     if request.project is not None and "edit" in request.kinds and _EDIT_KINDS.issuperset(request.kinds):
         match = _in_project(request, {"kind": ["edit", "move"], "args": [INSIDE]})
         yield Subject("edits", "edits of files in this project", match)
+        for key, path in request.input.items():
+            if key in _FILE_ARGUMENTS and isinstance(path, str) and re.split(r"[\\/]", path)[-1] in _MANIFESTS:
+                condition = {"path": f"/{key}", "op": "eq", "value": path}
+                words = f"edits of `{path}`"
+                yield Subject("file", words, _in_project(request, {"kind": ["edit"], "args": [condition]}))
 
 
 def _list_hosts(request: PolicyRequest) -> Iterator[Subject]:
@@ -162,6 +194,25 @@ def _name_host(url: str) -> str:
     except ValueError:
         return ""
     return authority
+
+
+def _list_reads(request: PolicyRequest) -> Iterator[Subject]:
+    """Yield the tools of the same server, or the agent's own, whose names begin with a word for reading."""
+    start = request.names.qualifier if request.tool.startswith("mcp__") else ""
+    reads = _READ_NAME.match(request.tool.removeprefix(start)) is not None
+    is_unclear = request.tool.startswith("mcp__") and not start
+    if not reads or is_unclear or request.kinds != ("other",) or not is_plain([start, request.source]):
+        return
+    if any(_is_program(key, value) for key, value in request.input.items()):
+        return
+    server = start.removeprefix("mcp__").removesuffix("__") or (request.source if _names_server(request) else "")
+    whose = f"tools of `{server}`" if server else "the agent's own tools"
+    match = {"tool": [f"{start}{verb}_*" for verb in _READ_VERBS], "kind": ["other"]}
+    yield Subject(
+        "reads",
+        f"{whose} whose names begin with get, list, find, search or read",
+        match | ({"source": [request.source]} if _names_server(request) else {}),
+    )
 
 
 def _list_tools(request: PolicyRequest) -> Iterator[Subject]:

@@ -288,7 +288,7 @@ def harms(value: Value, operand: frozenset[str]) -> Truth:
 
 @matcher("cmd", label="runs the command", shape=_COMMANDS, command=True)
 def cmd(value: Value, operand: CommandOperand) -> Truth:
-    """The shell command begins with these words.
+    """The shell command begins with these words, or is like them.
 
     To allow, some rule must allow every part of the line, and the catalog of programs must list the words after these
     as harmless. To ask or deny, one part is enough, also behind sudo, env or sh -c. Lines that are not plain words

@@ -1,4 +1,8 @@
-"""The first words of a command in a rule, such as `git push`, and two ways to find them in a command."""
+"""The first words of a command in a rule, such as `git push`, and two ways to find them in a command.
+
+A text with slots, such as `gh pr comment {number}`, is a whole command that leaves something open; see
+`work/templates.py`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,10 @@ from toolcards.core.policy.shell.catalogs import (
 from toolcards.core.policy.shell.plain.globs import may_expand_to
 from toolcards.core.policy.shell.plain.parser import parse_line
 from toolcards.core.policy.shell.program_match import match_program
+from toolcards.core.policy.shell.work.templates import SLOT, has_slots
 
+_MARK = "toolcards-slot-"
+_SLOT_MARK = re.compile(_MARK + r"(path|number|text|rest)")
 _TOKEN = re.compile(r"[a-z0-9_.+-]+")
 
 
@@ -28,8 +35,13 @@ class CommandPrefix:
     words: tuple[str, ...]
 
     @cached_property
+    def is_template(self) -> bool:
+        """Whether it is a whole command that leaves something open."""
+        return has_slots(self.words)
+
+    @cached_property
     def _lower(self) -> tuple[str, ...]:
-        return tuple(word.lower() for word in self.words or self.text.split())
+        return tuple(SLOT.sub("", word).lower() for word in self.words or self.text.split() if not SLOT.fullmatch(word))
 
     @cached_property
     def _patterns(self) -> tuple[re.Pattern[str], ...]:
@@ -41,7 +53,7 @@ class CommandPrefix:
 
         The wide reading compares these. Empty if the text is not one plain command.
         """
-        operands = (word for word in self.words[1:] if not word.startswith("-"))
+        operands = (word for word in self.words[1:] if not word.startswith("-") and not SLOT.search(word))
         return (strip_program_name(self.words[0]), *operands) if self.words else ()
 
     @cached_property
@@ -87,9 +99,11 @@ def parse_prefix(text: str) -> CommandPrefix:
     if not text.strip():
         raise ValueError("expects the first words of a command, such as git push")
     load_programs()  # loaded now and not in the first decision
-    commands = parse_line(text.strip()).commands
-    plain = len(commands) == 1 and commands[0].text == text.strip() and not commands[0].redirected
-    return CommandPrefix(text, commands[0].words if plain else ())
+    line = SLOT.sub(_MARK + r"\1", text.strip())  # braces are not plain
+    commands = parse_line(line).commands
+    plain = len(commands) == 1 and commands[0].text == line and not commands[0].redirected
+    words = tuple(_SLOT_MARK.sub(r"{\1}", word) for word in commands[0].words) if plain else ()
+    return CommandPrefix(text, () if words and SLOT.search(words[0]) else words)
 
 
 @lru_cache(maxsize=64)

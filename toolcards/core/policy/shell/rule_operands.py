@@ -9,7 +9,7 @@ from functools import cached_property
 from toolcards.core.policy.shell.catalogs import EFFECTS, load_programs
 from toolcards.core.policy.shell.command_prefix import CommandPrefix
 from toolcards.core.policy.shell.script import CommandSegment, Likelihood, Script
-from toolcards.core.policy.shell.work_classes import WORK
+from toolcards.core.policy.shell.work.classes import WORK
 
 READ_ONLY = "none"
 

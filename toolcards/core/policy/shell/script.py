@@ -1,13 +1,12 @@
 """A shell command for policy: segments, each with its programs and effects, or one opaque segment.
 
-A segment has two readings. The narrow one is for allow: exactly these first words, and only words that the catalog
-lists as harmless. The wide one is for ask and deny: everything that it may run, and every program that it names where
-the catalog does not know more.
+A segment has two readings. The narrow one is for allow: exactly these first words, and only words that are harmless by
+the catalog. The wide one is for ask and deny: everything that it may run or name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property, lru_cache
@@ -27,7 +26,8 @@ from toolcards.core.policy.shell.plain.globs import GLOB_SIGNS, NO_GLOBS, Globs,
 from toolcards.core.policy.shell.plain.parser import MAX_BYTES, ParsedCommand, ParsedLine, parse_line
 from toolcards.core.policy.shell.program_match import NO_EFFECTS
 from toolcards.core.policy.shell.unspelled_words import explain_unspelled_words
-from toolcards.core.policy.shell.work_classes import find_shell_line, find_work, is_emptying, is_local_target
+from toolcards.core.policy.shell.work.classes import find_shell_line, find_work, is_emptying, is_local_target
+from toolcards.core.policy.shell.work.templates import fits
 from toolcards.core.policy.shell.wrappers import UnwrappedCommand, unwrap_command
 
 
@@ -70,11 +70,9 @@ class CommandSegment:
     @cached_property
     def analysis(self) -> CommandAnalysis:
         """Return what it does, by the catalog."""
-        return (
-            analyze_command(self.words, self.globs)
-            if self.words
-            else CommandAnalysis(why=self.opaque, may=ALL_EFFECTS, hidden=True)
-        )
+        if self.words:
+            return analyze_command(self.words, self.globs)
+        return CommandAnalysis(why=self.opaque, may=ALL_EFFECTS, hidden=True)
 
     @cached_property
     def _unwrapped(self) -> UnwrappedCommand:
@@ -96,14 +94,14 @@ class CommandSegment:
     @cached_property
     def mentions(self) -> frozenset[str]:
         """Return every name among its arguments if some are not understood."""
-        loose = not self.opaque and self._unwrapped.loose
-        return find_program_names("\n".join(self.words[1:])) if loose else frozenset()
+        is_loose = not self.opaque and self._unwrapped.loose
+        return find_program_names("\n".join(self.words[1:])) if is_loose else frozenset()
 
     @cached_property
     def masks(self) -> tuple[str, ...]:
         """Return the patterns among its words that may match a program."""
-        loose = not self.opaque and self._unwrapped.loose and any(map(GLOB_SIGNS.search, self.words))
-        return tuple(strip_program_name(word) for word in self.words[1:] if GLOB_SIGNS.search(word)) if loose else ()
+        is_loose = not self.opaque and self._unwrapped.loose
+        return tuple(strip_program_name(word) for word in self.words[1:] if is_loose and GLOB_SIGNS.search(word))
 
     @cached_property
     def doubt(self) -> str:
@@ -124,7 +122,7 @@ class CommandSegment:
         empties = bool(self.targets and self.words) and is_emptying(self.words) and "<<" not in self.text
         if self.opaque or self.folder_changed or empties:
             return frozenset()
-        line = "" if self.analysis.read_only else find_shell_line(self.words, self.globs)
+        line = "" if self.analysis.read_only else find_shell_line(self.words, self.globs, self.folder)
         parts = read_line(line, self.folder).segments if line else ()
         name = "" if line or self.analysis.targets else find_work(self.words, self.globs, self.folder)
         covers = name or self.analysis.read_only or (line and all(part.work or not part.doubt for part in parts))
@@ -135,10 +133,15 @@ class CommandSegment:
 
     def begins(self, prefix: CommandPrefix) -> bool:
         """Return whether the segment begins with exactly these words (the narrow reading)."""
+        if prefix.is_template:
+            return not self.opaque and fits(prefix.words, self.words, self.globs, self.folder)
         return bool(prefix.words) and not self.opaque and self.words[: len(prefix.words)] == prefix.words
 
     def explain_refusal(self, prefix: CommandPrefix) -> str:
         """Return why a rule with this prefix is not enough, or ""."""
+        if prefix.is_template and self.doubt and not self.folder_changed and not self.opaque:
+            is_local = all(is_local_target(target, self.folder) for target in self.targets)
+            return (self.analysis.why if self.analysis.piped else "") if is_local else "it writes a file"
         if not self.doubt or self.folder_changed or self.opaque or self.writes or self.apart:
             return self.doubt
         return explain_unspelled_words(self.words, self.globs, len(prefix.words))
@@ -146,11 +149,10 @@ class CommandSegment:
     def has_effect(self, effect: str) -> Likelihood:
         """Return whether the command has this effect."""
         sure = effect in self.analysis.does or (self.writes and effect == "writes")
-        if self.opaque or self.analysis.loose:
-            sure = sure or any(effect in analyze_command(view, NO_GLOBS).does for view in self.views)
-        if sure:
-            return Likelihood.YES
-        return Likelihood.MAYBE if effect in self.possible_effects else Likelihood.NO
+        if not sure and (self.opaque or self.analysis.loose):
+            sure = any(effect in analyze_command(view, NO_GLOBS).does for view in self.views)
+        doubtful = Likelihood.MAYBE if effect in self.possible_effects else Likelihood.NO
+        return Likelihood.YES if sure else doubtful
 
     @property
     def possible_effects(self) -> frozenset[str]:
@@ -221,7 +223,7 @@ class Script:
 def read_line(line: str, project: Project | None = None) -> Script:
     """Return a command line as segments, or as one opaque segment.
 
-    `project`: as seen from the folder in which the line begins.
+    `project`: as seen from where the line begins.
     """
     return (_read_line if len(line) <= MAX_BYTES else _read_line.__wrapped__)(line, project)  # longer: not parsed
 
@@ -234,9 +236,7 @@ def _read_line(line: str, project: Project | None) -> Script:
     return Script(tuple(_split_segments(parsed_line.commands, line, project)))
 
 
-def _split_segments(
-    commands: tuple[ParsedCommand, ...], line: str, project: Project | None
-) -> Iterator[CommandSegment]:
+def _split_segments(commands: Sequence[ParsedCommand], line: str, project: Project | None) -> Iterator[CommandSegment]:
     """Yield the segments, each with its folder.
 
     The folder after `cd` is certain as long as the commands run only if it did not fail.
@@ -288,15 +288,12 @@ def read_command(value: object, list_of: str = "", project: Project | None = Non
     if list_of == "lines":
         return read_line("\n".join(value), project)
     views = [tuple(value), *(view for line in value for part in read_line(line).segments for view in part.views)]
-    parsed_line = ParsedLine(
-        opaque="its list may contain words or lines", glimpses=tuple(view for view in views if view[0])
-    )
-    return _make_opaque_script("\n".join(value), parsed_line)
+    glimpses = tuple(view for view in views if view[0])
+    return _make_opaque_script("\n".join(value), ParsedLine((), "its list may contain words or lines", glimpses))
 
 
 def _read_word_list(words: list[str], project: Project | None) -> Script:
-    """Return the command of a list of words, which no shell reads."""
-    text = " ".join(words)
+    text = " ".join(words)  # no shell reads it
     if not words[0] or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES or "\0" in text:
         return _make_opaque_script(text, ParsedLine(opaque="it is not a command"))
     return Script((_make_segment(ParsedCommand(text, tuple(words)), text, project),))

@@ -33,7 +33,9 @@ def test_a_line_is_its_commands_with_their_values(line: str, commands: str) -> N
 
 
 REFUSED_LINES = [
-    "", ";", "X=1", "# ls", "a &&", "a |", "&& a", "a;;b", "a &; b", "a &! b", "X=1 & ls", "X=1 && a & b", "for f in a; do b & done", "time", "time X=1 ls", "time time ls", "time for f in a; do b; done", "a | time (b)", "a |& b", "a ||| b", "(a)", "a\n&& b", "ls\\\nx",
+    "", ";", "X=1", "# ls", "a &&", "a |", "&& a", "a;;b", "a &; b", "a &! b", "X=1 & ls",
+    "X=1 && a & b", "for f in a; do b & done", "time", "time X=1 ls", "time time ls", "time for f in a; do b; done",
+    "a | time (b)", "a |& b", "a ||| b", "(a)", "a\n&& b", "ls\\\nx",
     "ls # rm x; rm y", "ls # it's", "ls # -o x", "ls # a/b", "# $(x)\nls", "a && # x\nb", "ls 'a'#b c'", "X=1 | a",
     "a | X=1", "a || X=1; cat $X", "a && X=1; cat $X", "X=a; b && X=c && d; cat $X", "X=a; b && X=c || cat $X",
     "X=1; read X; cat $X", "X=1; . f; cat $X", "X=1; printf -v X y; cat $X", "PATH=/x; ls", "IFS=x; ls", "X=(1); ls",

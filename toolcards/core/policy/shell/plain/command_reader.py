@@ -34,8 +34,8 @@ class ParsedCommand:
     """One command of a line: its exact spelling and its words.
 
     `globs`: its words that are patterns. `redirected`: its input or output is redirected. `targets`: files that
-    redirections write; `inputs`: files that they read. `operator`: what joins it to the command before it. `apart`: it is
-    timed or in the background.
+    redirections write; `inputs`: files that they read. `operator`: what joins it to the command before it. `apart`: it
+    is timed or in the background.
     """
 
     text: str

@@ -26,10 +26,11 @@ _SETTERS_TEXT = "read mapfile readarray getopts let source . eval trap builtin e
 _SETTERS = frozenset(_SETTERS_TEXT.split())
 
 # Their variables stay set, or are those of the shell.
-_BUILTINS = _SETTERS | frozenset(
+_BUILTINS_TEXT = (
     "cd pushd popd chdir export declare typeset local readonly unset set shopt setopt command : times umask ulimit "
-    "alias unalias hash enable type bg fg jobs kill test [ return exit break continue shift true false echo printf".split()
+    "alias unalias hash enable type bg fg jobs kill test [ return exit break continue shift true false echo printf"
 )
+_BUILTINS = _SETTERS | frozenset(_BUILTINS_TEXT.split())
 # They say which program runs, or what a shell does with words.
 _SPECIAL_NAME = re.compile(
     r"(?:.*_)?PATH|LD_.*|DYLD_.*|IFS|ENV|HOME|SHELL.*|BASH.*|ZDOTDIR|ZSH.*|PS[0-9]|PROMPT.*|GLOBIGNORE|GCONV.*|POSIXLY.*|"
@@ -48,9 +49,10 @@ def may_set_variables(words: tuple[str, ...]) -> bool:
 
 
 def spell_environment(assignments: list[tuple[str, Word]], program: str) -> tuple[str, ...]:
-    """Return the words that set these variables for a program, () if they change nothing.
+    """Return the words that set these variables for a program.
 
-    `CI=1` changes nothing, `A=1 make` is `env A=1 make`. Raise NotPlain if they may change what the words mean.
+    `A=1 make` is `env A=1 make`; () if they change nothing, such as `CI=1`. Raise NotPlain if they may change what the
+    words mean.
     """
     form = find_program("env")
     harmless = form.assign if form is not None else None

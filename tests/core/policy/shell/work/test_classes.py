@@ -9,7 +9,7 @@ from toolcards.core.policy.places.project import read_project
 from toolcards.core.policy.shell.plain.globs import NO_GLOBS
 from toolcards.core.policy.shell.rule_operands import EffectOperand
 from toolcards.core.policy.shell.script import Likelihood, read_command, read_line
-from toolcards.core.policy.shell.work_classes import WORK, find_work, is_local_target
+from toolcards.core.policy.shell.work.classes import WORK, find_work, is_local_target
 
 ROOT = "/home/dev/work/shop"
 PROJECT = read_project(ROOT)
@@ -30,6 +30,17 @@ COVERED = {
         "kubeconform -strict a.yaml",
         "sqlite3 -readonly data/a.db 'select max(a) from (select a from t)'",
         "golangci-lint run ./...", "for f in a b; do pytest tests/$f.py; done", f"pytest {ROOT}/tests",
+    ],
+    "scripts": [
+        "python scripts/a.py data/raw --db data/a.db", ".venv/bin/python -u scripts/a.py", "./scripts/load.sh 200",
+        "uv run python scripts/a.py docs", "uv run scripts/a.py", "node tools/a.mjs --out /tmp/a.json", "bin/app serve",
+        "bash scripts/a.sh", "npm run dev", "pnpm dev", "pnpm --filter @a/b storybook -- --port 6006",
+        "yarn storybook:build", "make report", "just check-all", "python manage.py migrate loans 0018",
+        "python manage.py runserver 8031", "./gradlew :app:lintDebug", "./mvnw -B dependency:tree -pl a",
+        "cargo run -- --config dev.toml", "go run ./cmd/app --once", "MPLBACKEND=Agg python scripts/a.py",
+        "DATABASE_URL=postgres://a:b@localhost:5432/a python scripts/a.py", "timeout 60 python scripts/a.py",
+        f"python {ROOT}/scripts/a.py {ROOT}/data", "time python scripts/a.py", "python scripts/a.py &",
+        "python scripts/a.py data/*.csv", "PYTHONPATH=src python scripts/a.py",
     ],
     "git": [
         "git add -A", "git add .github/workflows/a.yml", "git add src/a.py", "git commit -m 'Fix it'",
@@ -87,14 +98,15 @@ UNCOVERED = [
     "bash -c ': > a.txt'", "bash -c 'pytest > ~/.bashrc'", "bash -c 'pytest' > ~/.bashrc", "sudo bash -lc pytest",
     "env PATH=/tmp pytest", "env -S pytest", "env -i PATH=x pytest", "env LD_PRELOAD=./x pytest", "nice -n x pytest",
     "cd /tmp && bash -lc pytest",
-    "./bash -lc pytest", "zsh -lc pytest", "bash -O extglob -c pytest", "bash -lc 'bash evil.sh'",
+    "./bash -lc pytest", "zsh -lc pytest", "bash -O extglob -c pytest", "bash -lc 'bash /tmp/evil.sh'",
     "pytest -p evil", "pytest -c /tmp/x.ini", "pytest --rootdir=/", "pytest /tmp/evil", "pytest ../x", "pytest -o a=b",
-    "python -c 1", "python x.py", "npx cowsay", "npx make", "uvx ruff", "npx --yes jest", "python -m http.server",
+    "python -c 1", "python /tmp/x.py", "npx cowsay", "npx make", "uvx ruff", "npx --yes jest", "python -m http.server",
     "npm run deploy", "npm run build-and-push", "npm test -- --config=x.js", "npm --script-shell ./x test",
     "npm install -g x", "npm install https://a/b.tgz", "npm install user/repo", "npm install ./x",
     "npm install git+ssh://a",
     "pip install -i https://x y", "pip install https://x/y.whl", "pip install -r https://x", "pip install ../x",
-    "cargo --config x build", "cargo run", "cargo install x", "cargo publish", "go test -exec x ./...", "go run .",
+    "cargo --config x build", "cargo run -- --prod", "cargo install x", "cargo publish", "go test -exec x ./...",
+    "go run /tmp/x",
     "go build -toolexec=x", "make SHELL=./x test", "make deploy", "make -f /tmp/x test", "make -C /tmp test",
     "git push", "git reset --hard", "git clean -fd", "git checkout a.py", "git restore a.py", "git branch -D x",
     "git branch -f main x", "git -c core.pager=x add a", "git -c alias.add=!x commit", "git -C /tmp add a",
@@ -108,7 +120,16 @@ UNCOVERED = [
     "rm -rf *",
     "cd /tmp && pytest", "cd .. && make test", "cd src; rm ../a", "cd x | pytest", "cd - && pytest", "cd && pytest",
     "cd src || pytest ../..", "pushd src && make test", "sudo pytest", "bash -c 'pytest > /etc/x'", "/tmp/pytest",
-    "./pytest",
+    "../pytest", "python -m app", "python -c 1", "python -", "node -e 1", "bash -x a.sh", "python scripts/deploy.py",
+    "./scripts/release.sh", "bash scripts/a.sh --env=prod", "python scripts/a.py https://a.example", "npm run db:drop",
+    "python scripts/a.py /etc/x", "python scripts/a.py --out=/etc/x", "python scripts/a.py ~/x", "python ../x.py",
+    "python scripts/a.py postgres://db.internal/x", "python scripts/a.py -o/etc/x", "make -f /tmp/x a",
+    "just -f ../x a",
+    "python manage.py flush", "python manage.py sendtestemail a", "pnpm dlx x", "pnpm publish", "npm exec x", "npm x",
+    "yarn npm publish", "bun x cowsay", "node_modules/.bin/vercel", ".venv/bin/twine check x",
+    "rake db:drop", "bin/x *", "env A=1 python scripts/a.py", "NODE_OPTIONS=x node a.js",
+    "DATABASE_URL=postgres://db.internal/x python scripts/a.py", "PYTHONPATH=/tmp/../x python scripts/a.py",
+    "python scripts/a.py .env", "python .git/x.py", "deno run https://x", "python scripts/a.py '$(x)'",
     "/tmp/.venv/bin/pytest", "../.venv/bin/pytest", "docker compose down -v", "docker run x", "docker -H x compose up",
     "docker system prune", "docker build https://x", "terraform apply", "python manage.py shell",
     "python manage.py flush",

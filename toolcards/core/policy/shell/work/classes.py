@@ -1,4 +1,4 @@
-"""Classes of work: tests and builds, local git, packages, local files and containers, by `work_classes.toml`.
+"""Classes of work: tests and builds, scripts, local git, packages, files and containers, by `classes.toml`.
 
 A class covers a command only if every argument is understood. Paths must be inside of the project and not protected.
 """
@@ -17,9 +17,11 @@ from toolcards.core.policy.places.project import Project
 from toolcards.core.policy.shell.arguments import Arguments, read_arguments, read_specification
 from toolcards.core.policy.shell.catalogs import find_program, list_names
 from toolcards.core.policy.shell.plain.globs import Globs
+from toolcards.core.policy.shell.work.own_programs import runs_own_program
+from toolcards.core.policy.shell.work.tame_words import is_tame_assignment
 from toolcards.core.policy.truth import TRUE
 
-WORK = ("project", "git", "packages", "files", "containers")
+WORK = ("project", "scripts", "git", "packages", "files", "containers")
 # Scripts and targets of a project by their names; what is published or removed is not among them.
 _SCRIPT = (
     r"(?!.*(?:deploy|publish|release|push|upload|install|destroy|drop|prod|remote))(?:test|tests|check|lint|format|fmt|"
@@ -60,7 +62,7 @@ class _WorkCatalog:
 
 @cache
 def _load_work() -> _WorkCatalog:
-    document = tomllib.loads(files(__package__).joinpath("work_classes.toml").read_text(encoding="utf-8"))
+    document = tomllib.loads(files(__package__).joinpath("classes.toml").read_text(encoding="utf-8"))
     rows: dict[str, tuple[_WorkRow, ...]] = {}
     for row in document["rows"]:
         for name in row["programs"].split():
@@ -100,12 +102,14 @@ def find_work(words: tuple[str, ...], globs: Globs, folder: Project | None) -> s
         arguments = read_arguments(words, start, row.kinds, row.style, patterns=globs.leading)
         if _is_understood(row, arguments, start, globs, folder):
             return row.work
-    return ""
+    first = _skip_wrappers(words, folder)
+    moved_globs = Globs(*(frozenset(place - first for place in places) for places in (globs.leading, globs.every)))
+    return "scripts" if folder is not None and runs_own_program(words[first:], moved_globs, folder) else ""
 
 
-def find_shell_line(words: tuple[str, ...], globs: Globs) -> str:
+def find_shell_line(words: tuple[str, ...], globs: Globs, folder: Project | None) -> str:
     """Return the line that the command hands to a shell, or ""."""
-    command = words[_skip_wrappers(words) :]
+    command = words[_skip_wrappers(words, folder) :]
     is_plain = len(command) == 3 and command[0] in _SHELLS and command[1] in {"-c", "-lc"} and not globs.every
     return command[2] if is_plain else ""
 
@@ -122,7 +126,7 @@ def is_local_target(target: str, folder: Project | None) -> bool:
 
 def _find_program(words: tuple[str, ...], folder: Project | None) -> tuple[int, str]:
     """Return where the arguments begin, and the name of the program."""
-    start = _skip_wrappers(words)
+    start = _skip_wrappers(words, folder)
     own = _find_own_tool(words[start], folder)
     head = (list_names(own)[-1] if own else words[start], *words[start + 1 :])
     for _ in range(_MAX_LAUNCHERS):
@@ -135,7 +139,7 @@ def _find_program(words: tuple[str, ...], folder: Project | None) -> tuple[int, 
     return start + 1, name
 
 
-def _skip_wrappers(words: tuple[str, ...]) -> int:
+def _skip_wrappers(words: tuple[str, ...], folder: Project | None) -> int:
     """Return where the command begins behind `timeout 60`, `nice` and `env A=b` with harmless variables."""
     start, env = 0, find_program("env")
     for _ in range(_MAX_WRAPPERS):
@@ -145,7 +149,8 @@ def _skip_wrappers(words: tuple[str, ...]) -> int:
         elif command[0] == "nice" and len(command) > 1:
             start += 3 if len(command) > 3 and command[1] == "-n" and command[2].isdecimal() else 1
         elif command[0] == "env" and env is not None and env.assign is not None:
-            start += next((place for place, word in enumerate(command) if place and not env.assign.fullmatch(word)), 0)
+            assigns = [env.assign.fullmatch(word) or is_tame_assignment(word, folder) for word in command]
+            start += next((place for place, is_harmless in enumerate(assigns) if place and not is_harmless), 0)
     return start
 
 
@@ -189,7 +194,7 @@ def _begins(names: tuple[str, ...], sub: tuple[str, ...]) -> bool:
 
 
 def _takes_value(row: _WorkRow, value: str) -> bool:
-    return not value or (row.values.fullmatch(value) is not None)
+    return not value or row.values.fullmatch(value) is not None or _SCRATCH.fullmatch(value) is not None
 
 
 def _takes_operand(row: _WorkRow, word: str, folder: Project | None) -> bool:
@@ -201,7 +206,7 @@ def _takes_operand(row: _WorkRow, word: str, folder: Project | None) -> bool:
         return False
     if row.work == "git":  # which only records what is there
         return folder.contains(word) is TRUE
-    return _is_inside(_SELECTION.sub("", word), folder)
+    return _is_inside(_SELECTION.sub("", word), folder) or (row.work == "files" and is_local_target(word, folder))
 
 
 def _is_inside(word: str, folder: Project | None) -> bool:
