@@ -17,6 +17,7 @@ from dashboard.notifications import views as notifications
 from dashboard.policy import api as policy_api
 from dashboard.policy import draft_views, dry_run, emergency, explanation, grants
 from dashboard.policy import views as policy
+from dashboard.policy.record import views as record
 from dashboard.policy.rules import views as rules
 from dashboard.policy.simulation import api as simulation_api
 from dashboard.policy.simulation import views as simulation
@@ -72,6 +73,9 @@ ANSWERING = [
 
 POLICY = [
     path("policy/", policy.policy, name="policy"),
+    path("policy/suggestions/", record.suggestions, name="policy-suggestions"),
+    path("policy/suggestions/accept/", record.accept_suggestion, name="policy-suggestion-accept"),
+    path("policy/suggestions/undo/", record.undo_suggestion, name="policy-suggestion-undo"),
     path("policy/try/", dry_run.show_dry_run, name="policy-try"),
     path("policy/export/", policy.export, name="policy-export"),
     path("policy/import/", draft_views.import_document, name="policy-import"),

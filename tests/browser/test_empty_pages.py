@@ -18,8 +18,8 @@ NEXT_STEPS = {
     "/calls/agents/": "/connect/", "/approvals/": "/policy/#ask",
 }  # fmt: skip
 OTHERS = (
-    "/approvals/history/", "/policy/", "/policy/grants/", "/settings/breakglass/", "/settings/killswitch/",
-    "/settings/notify/", "/settings/audit/", "/sources/", "/connect/",
+    "/approvals/history/", "/policy/", "/policy/suggestions/", "/policy/grants/", "/settings/breakglass/",
+    "/settings/killswitch/", "/settings/notify/", "/settings/audit/", "/sources/", "/connect/",
 )  # fmt: skip
 
 

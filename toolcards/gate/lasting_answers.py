@@ -42,11 +42,30 @@ def _list_readable(lasting: list[LastingAnswer]) -> list[LastingAnswer]:
     return [each for each in lasting if redactor.value([each.words, each.match]) == [each.words, each.match]]
 
 
-def write_rule(request: PolicyRequest, card: Card, person: Any, value: str, *, is_approved: bool) -> tuple[str, int]:
+def list_answers(policy: RuleSet, request: PolicyRequest) -> list[LastingAnswer]:
+    """Return the lasting approvals of this call under the policy."""
+    return _list_readable(answers.list_lasting_answers(policy, request, decide(policy, request), Effect.ALLOW))
+
+
+def try_answer(policy: RuleSet, request: PolicyRequest, answer: LastingAnswer) -> RuleSet:
+    """Return the policy with the rule of this answer; raises InvalidRequest."""
+    asking_ids = answers.list_asking_ids(policy, decide(policy, request))
+    return _parse(_add_to_policy(policy, answer.build_rule(Effect.ALLOW), asking_ids))
+
+
+def _add_to_policy(policy: RuleSet, rule: dict[str, Any], asking_ids: frozenset[str]) -> dict[str, Any]:
+    document = dict(policy.document) | {"rules": answers.list_rules(policy)}
+    return answers.add_rule(document, rule, asking_ids)
+
+
+def write_rule(
+    request: PolicyRequest, card: Card, person: Any, value: str, *, is_approved: bool, evidence: str = ""
+) -> tuple[str, int]:
     """Activate the rule of a lasting answer; return its id and version.
 
-    Raises NotAllowed for people who may not edit the policy, and InvalidRequest for an answer that the active policy
-    would not keep. If the policy already decides the call this way, nothing is written: ("", 0).
+    The note of the version has the call and the evidence for the rule. Raises NotAllowed for people who may not edit
+    the policy, and InvalidRequest for an answer that the active policy would not keep. If the policy already decides
+    the call this way, nothing is written: ("", 0).
     """
     if not person.has_perm(EDIT_POLICY):
         raise NotAllowed("Only people who may edit the policy can give lasting answers.", code="forbidden")
@@ -61,13 +80,13 @@ def write_rule(request: PolicyRequest, card: Card, person: Any, value: str, *, i
         why = answers.explain_refusal(policy, decision) or "The policy would not keep this answer."
         raise InvalidRequest(f"{why} Answer this call alone.", code="always_not_offered")
     rule, asking_ids = answer.build_rule(effect), answers.list_asking_ids(policy, decision)
-    document = dict(policy.document) | {"rules": answers.list_rules(policy)}
-    changed_document = answers.add_rule(document, rule, asking_ids)
+    changed_document = _add_to_policy(policy, rule, asking_ids)
     if decide(_parse(changed_document), request).effect is not effect:
         raise InvalidRequest(
             "The policy would not keep this answer. Answer this call alone.", code="always_not_offered"
         )
-    _activate(changed_document, policy, person, f"{rule['id']}: from call {card.call_id}")
+    why = f"{evidence}, last with call {card.call_id}" if evidence else f"from call {card.call_id}"
+    _activate(changed_document, policy, person, f"{rule['id']}: {why}")
     draft = policy_draft.load_draft()
     policy_draft.replace_draft(
         answers.add_rule(draft, rule, asking_ids), author=person.get_username(), text=policy_store.load_draft_text()
@@ -78,14 +97,20 @@ def write_rule(request: PolicyRequest, card: Card, person: Any, value: str, *, i
 def take_back(card: Card, person: Any) -> None:
     """Remove the rule that the answer on this card wrote."""
     rule_id = card.approval.lasting_rule if card.approval else ""
+    remove_rule(rule_id, person, f"the answer to call {card.call_id} was undone")
+
+
+def remove_rule(rule_id: str, person: Any, why: str) -> bool:
+    """Remove the rule of a lasting answer; return whether it was active."""
     policy = policy_store.get_active_policy()
     document = answers.remove_rule(dict(policy.document), rule_id)
     if document is None:
-        return
-    _activate(document, policy, person, f"{rule_id} removed: the answer to call {card.call_id} was undone")
+        return False
+    _activate(document, policy, person, f"{rule_id} removed: {why}")
     draft = answers.remove_rule(policy_draft.load_draft(), rule_id)
     if draft is not None:
         policy_draft.replace_draft(draft, author=person.get_username(), text=policy_store.load_draft_text())
+    return True
 
 
 def _parse(document: dict[str, Any]) -> RuleSet:

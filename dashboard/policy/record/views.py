@@ -1,0 +1,98 @@
+"""The page of suggestions from the record, and the presses that write their rules and take them back."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.html import format_html
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.accounts.access import EDIT_POLICY, needs
+from dashboard.cards.safe_text import mark_text
+from dashboard.policy.record.rule_findings import list_findings
+from dashboard.policy.record.suggestions import LEAST, list_suggestions
+from dashboard.policy.views import handle_unreadable_version
+from toolcards.core.policy.decision import RuleSet
+from toolcards.gate import RequestRefused, lasting_answers, policy_store
+from toolcards.models import ToolCall
+
+
+@require_GET
+@needs(EDIT_POLICY)
+@handle_unreadable_version
+def suggestions(request: HttpRequest) -> HttpResponse:
+    """Show what the record suggests about the active policy."""
+    return _render(request)
+
+
+def _render(request: HttpRequest, *, error: str = "", status: int = 200) -> HttpResponse:
+    policy = _load_active_policy()
+    written_id = request.GET.get("rule", "")
+    ids = {rule.id for rule in policy.rules} if policy else set()
+    context = {
+        "suggestions": list_suggestions(policy) if policy else [], "findings": list_findings(policy) if policy else [],
+        "least": LEAST, "error": error,
+        "undo_rule": written_id if _is_lasting(written_id) and written_id in ids else "",
+    }  # fmt: skip
+    return render(request, "policy/suggestions.html", context, status=status)
+
+
+def _is_lasting(rule_id: str) -> bool:
+    return rule_id.startswith("always-")
+
+
+def _load_active_policy() -> RuleSet | None:
+    try:
+        return policy_store.get_active_policy()
+    except policy_store.UnreadablePolicy:
+        raise
+    except policy_store.NoActivePolicy:
+        return None
+
+
+@require_POST
+@needs(EDIT_POLICY)
+@handle_unreadable_version
+def accept_suggestion(request: HttpRequest) -> HttpResponse:
+    """Activate the rule of a suggestion that the record still supports."""
+    policy, rule_id = _load_active_policy(), request.POST.get("rule", "")
+    suggestion = next((each for each in list_suggestions(policy) if each.rule_id == rule_id), None) if policy else None
+    if suggestion is None:
+        message = "The record no longer supports this suggestion. Nothing was changed."
+        return _render(request, error=message, status=409)
+    newest, answer = suggestion.newest, suggestion.answer
+    card = ToolCall.objects.get(pk=newest.pk).as_card()
+    try:
+        with transaction.atomic():
+            written_id, version = lasting_answers.write_rule(
+                newest.request, card, request.user, answer.value, is_approved=True, evidence=suggestion.evidence
+            )
+    except RequestRefused as refused:
+        return _render(request, error=refused.message, status=refused.status)
+    if written_id:
+        text = "Won’t ask again for {} ({}): rule {}, policy version {}."
+        names = (mark_text(answer.words), mark_text(suggestion.whose))
+        messages.success(request, format_html(text, *names, written_id, version))
+    return redirect(f"{reverse('policy-suggestions')}?rule={written_id}")
+
+
+@require_POST
+@needs(EDIT_POLICY)
+@handle_unreadable_version
+def undo_suggestion(request: HttpRequest) -> HttpResponse:
+    """Remove the rule that a suggestion wrote."""
+    rule_id = request.POST.get("rule", "")
+    try:
+        with transaction.atomic():
+            was_active = _is_lasting(rule_id) and lasting_answers.remove_rule(
+                rule_id, request.user, "the suggestion was undone"
+            )
+    except (RequestRefused, policy_store.NoActivePolicy) as refused:
+        return _render(request, error=str(refused), status=409)
+    if not was_active:
+        return _render(request, error="This rule is no longer in the active policy.", status=409)
+    messages.success(request, format_html("Rule {} is removed. Such calls are asked about again.", rule_id))
+    return redirect("policy-suggestions")
