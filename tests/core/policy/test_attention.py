@@ -21,11 +21,11 @@ SESSIONS, DANGEROUS = corpus.load_sessions(), corpus.load_dangerous()
 DISGUISED = [each for call in DANGEROUS for each in corpus.disguise(call)]
 MOST_ASKED = {
     "watch": {"look": 0, "local": 0, "outside": 0},
-    "ask-on-writes": {"look": 349, "local": 962, "outside": 137},
+    "ask-on-writes": {"look": 343, "local": 962, "outside": 137},
     "locked-down": {"look": 906, "local": 962, "outside": 137},
 }
 SESSIONS_WITH_ANSWERS = sorted(SESSIONS)[::3]
-MOST_ASKED_WITH_ANSWERS = {"look": 39, "local": 42, "outside": 25}
+MOST_ASKED_WITH_ANSWERS = {"look": 32, "local": 42, "outside": 25}
 LEAST_DENIED = 81  # of the dangerous calls, disguises included
 MOST_UNASKED = {"ask-on-writes": 0, "locked-down": 0}
 

@@ -29,7 +29,8 @@ SUBJECTS: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("add_comment", {"repo": "a*", "body": "x"}, []),
     ("add_message", {"channel_id": "C1", "text": "x"}, [("place", "`add_message` with channel_id `C1`")]),
     ("send_mail", {"to": ["a@example.com"]}, [("place", '`send_mail` with to `["a@example.com"]`')]),
-    ("query", {"sql": "select 1"}, []),
+    ("query", {"sql": "select 1"}, [("queries", "queries of `query` that only read")]),
+    ("query", {"sql": "with x as (delete from t returning a) select a from x"}, []),
     ("db_query", {"query": "update accounts set balance = 0"}, []),
     ("run_it", {"code": "print(1)"}, []),
     ("tool*", {"body": "x"}, []),
@@ -63,7 +64,8 @@ def test_the_reading_tools_of_one_server_or_agent_are_one_subject() -> None:
         assert any(each.name == "reads" for each in listed) is has_reads, tool
     subject = list_subjects(PolicyRequest.for_tool("mcp__tickets__get_ticket", input={"id": 1}))[0]
     assert subject.match["tool"][0] == "mcp__tickets__get_*" and subject.match["kind"] == ["other"]
-    assert list_subjects(PolicyRequest.for_tool("get_rows", input={"sql": "select 1"})) == []
+    rows = list_subjects(PolicyRequest.for_tool("get_rows", input={"sql": "select 1"}))
+    assert [each.name for each in rows] == ["queries"]
 
 
 ROOT = "/home/dev/work/shop"

@@ -143,6 +143,7 @@ TABLE = {
         ("１0.0.0.1", NETS, U), ("", NETS, U),
     ],
     "inside_project": [("a", None, U), ("/etc/a", None, U), (5, None, U)],
+    "reads_sql": [("select 1", None, T), ("delete from t", None, U), (5, None, F)],
     "harms": [("rm -rf ~", "system", F), (5, ["gate", "history"], F)],
     "cmd": [("rm x", "rm", T), ("ls", "rm", F), ("ls; sudo rm x", "rm", T)],
     "effect": [
@@ -178,7 +179,7 @@ REFUSED_VALUES = [
     ("path_under", "~bob/x"), ("host_in", "gооd.com"),
     ("host_in", "a b"), ("host_in", "*.10.0.0.1"),
     ("host_in", ""), ("cidr", "10.0.0.1/8"), ("cidr", "x"), ("cmd", " "), ("cmd", []), ("cmd", None),
-    ("inside_project", "a"), ("touches", "files"), ("touches", []), ("touches", None),
+    ("inside_project", "a"), ("reads_sql", "a"), ("touches", "files"), ("touches", []), ("touches", None),
     ("harms", "files"), ("harms", []), ("harms", None),
     ("effect", "breaks"), ("effect", []), ("effect", None),
 ]  # fmt: skip

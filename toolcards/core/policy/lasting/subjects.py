@@ -22,6 +22,7 @@ from toolcards.core.policy.shell.command_prefix import CommandPrefix, parse_pref
 from toolcards.core.policy.shell.program_match import match_program
 from toolcards.core.policy.shell.script import CommandSegment, Script, read_command
 from toolcards.core.policy.shell.work.templates import SLOT
+from toolcards.core.policy.statements import only_reads
 
 MAX_TEXT = 200  # characters of a name in a rule
 MAX_COMMANDS = 5  # of a line, in one rule
@@ -80,7 +81,7 @@ def list_subjects(request: PolicyRequest) -> list[Subject]:
         return list(_list_commands(request, tool.paths, tool.list))
     if tool.foreign:
         return []
-    subjects = [*_list_edits(request), *_list_hosts(request), *_list_tools(request)]
+    subjects = [*_list_edits(request), *_list_hosts(request), *_list_statements(request), *_list_tools(request)]
     return [*_list_reads(request), *(subject for subject in subjects if is_plain(subject.match))]
 
 
@@ -215,8 +216,16 @@ def _list_reads(request: PolicyRequest) -> Iterator[Subject]:
     )
 
 
+def _list_statements(request: PolicyRequest) -> Iterator[Subject]:
+    """Yield the queries of a database that only read, by this tool."""
+    for key, value in request.input.items():
+        if isinstance(value, str) and is_plain([key]) and key.isidentifier() and only_reads(value):
+            match = _name_tool(request) | {"args": [{"path": f"/{key}", "op": "reads_sql"}]}
+            yield Subject("queries", f"queries of {_name_for_people(request)} that only read", match)
+
+
 def _list_tools(request: PolicyRequest) -> Iterator[Subject]:
-    words = f"`{request.source}:{request.tool}`" if _names_server(request) else f"`{request.tool}`"
+    words = _name_for_people(request)
     if any(_is_program(key, value) for key, value in request.input.items()):
         return
     places = {key: request.input[key] for key in PLACES if request.input.get(key) not in (None, "", [], {})}
@@ -234,6 +243,10 @@ def _is_program(key: str, value: Any) -> bool:
 
 def _format(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def _name_for_people(request: PolicyRequest) -> str:
+    return f"`{request.source}:{request.tool}`" if _names_server(request) else f"`{request.tool}`"
 
 
 def _name_tool(request: PolicyRequest) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from toolcards.core.policy.places.paths import ParsedPath, is_inside, parse_dire
 from toolcards.core.policy.shell.command_prefix import parse_prefix
 from toolcards.core.policy.shell.rule_operands import CommandOperand, EffectOperand, parse_effect
 from toolcards.core.policy.shell.script import Likelihood, read_command
+from toolcards.core.policy.statements import only_reads
 from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN, Truth, to_truth
 
 # ---------------------------------------------------------------- the registry
@@ -296,6 +297,17 @@ def cmd(value: Value, operand: CommandOperand) -> Truth:
     """
     script = read_command(value)
     return to_truth(script is not None and operand.match_widely(script) is Likelihood.YES)
+
+
+@matcher("reads_sql", label="only reads a database", shape=operands.NOTHING)
+def reads_sql(value: Value, operand: None) -> Truth:
+    """The text is one SQL query that only reads.
+
+    Several statements, WITH … DELETE, INTO, FOR UPDATE, and functions that are not known to read do not count.
+    """
+    if not isinstance(value, str):
+        return FALSE
+    return TRUE if only_reads(value) else UNKNOWN
 
 
 @matcher("effect", label="does", shape=_EFFECTS, command=True)

@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import Any
 
 from toolcards.core.policy.shell.arguments import STYLES, read_specification
+from toolcards.core.policy.statements import only_reads
 
 EFFECTS = ("deletes", "writes", "sends", "runs")
 HELP = "--version --help"
-_FLAGS = ("code", "stdin", "folder", "remote", "elevates", "elsewhere", "appends", "launcher")
+_FLAGS = ("code", "stdin", "folder", "remote", "elevates", "elsewhere", "appends", "launcher", "statements")
 _OPTIONS = ("scripts", "lines", "commands", "line_if", "shows")
 _PATTERNS = ("values", "assign", "arguments")
 _RANGES = ("then", "line")
@@ -47,16 +48,16 @@ class InvalidCatalog(Exception):
 class ProgramForm:
     """What one program, or one of its sub-commands, is known to do.
 
-    `read_only`: options with which it is read-only, None if it never is; `anything`: it is with any arguments but those
-    in `effects`. `effects`: options by their effect. `lines` and `commands`: options whose value is a shell line,
-    or a program with its arguments. `then`: the number of operands before the command that it runs; `line`: the same,
-    joined to a shell line; `shows`: options with which it runs nothing; `line_if`: options that make the first operand
-    a shell line. `rest`: options that a command follows. `appends`: it adds arguments that are not visible.
-    `elsewhere`: the command may not be the program of that name. `companions`: options that are read-only together with
-    one of others. `script`: the harmless part of its language. `code`: it runs code in its arguments; `stdin`: it runs
-    code from standard input. `folder`: settings in the current folder change what it runs; `launcher`: whatever its
-    arguments, so that it is never read-only. `neutral` and `arguments`:
-    options and operands that have no effect of their own.
+    `read_only`: options with which it is read-only, None if it never is; `anything`: it is with any arguments but
+    those in `effects`. `effects`: options by their effect. `lines` and `commands`: options whose value is a shell
+    line, or a program with its arguments. `then`: the number of operands before the command that it runs; `line`:
+    the same, joined to a shell line; `shows`: options with which it runs nothing; `line_if`: options that make the
+    first operand a shell line. `rest`: options that a command follows. `appends`: it adds arguments that are not
+    visible. `elsewhere`: the command may not be the program of that name. `companions`: options that are read-only
+    together with one of others. `script`: the harmless part of its language; `statements`: and SQL that only reads.
+    `code`: it runs code in its arguments; `stdin`: it runs code from standard input. `folder`: settings in the
+    current folder change what it runs; `launcher`: whatever its arguments, so that it is never read-only. `neutral`
+    and `arguments`: options and operands that have no effect of their own.
     """
 
     name: str
@@ -69,6 +70,7 @@ class ProgramForm:
     companions: tuple[tuple[frozenset[str], frozenset[str]], ...] = ()
     script: re.Pattern[str] | None = None
     scripts: frozenset[str] = frozenset()
+    statements: bool = False
     script_at: int = 0
     does: frozenset[str] = frozenset()
     may: frozenset[str] = frozenset()
@@ -146,7 +148,10 @@ class ProgramForm:
         return (
             pattern is not None
             and bool(scripts)
-            and all(pattern.fullmatch(text) and "{}" not in text for text in scripts)
+            and all(
+                "{}" not in text and (pattern.fullmatch(text) or (self.statements and only_reads(text)))
+                for text in scripts
+            )
         )
 
     def below(self, word: str) -> ProgramForm | None:
