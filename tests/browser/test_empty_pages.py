@@ -46,3 +46,8 @@ def test_the_button_to_add_a_rule_is_whole_on_a_phone(server: Server, visit: Ope
     page = visit("/policy/", viewport={"width": 320, "height": 640})
     button = page.get_by_role("button", name="Add rule").bounding_box()
     assert button["x"] >= 0 and button["x"] + button["width"] <= 320
+
+
+def test_the_policy_page_says_that_the_record_suggests_nothing_yet(server: Server, visit: Open) -> None:
+    page = visit("/policy/")
+    expect(page.locator("#suggestions")).to_contain_text("A suggestion needs 5 approvals")

@@ -8,6 +8,7 @@ from typing import Any
 
 from dashboard.cards.risk.assessment import assess_call_risk
 from dashboard.policy.record.past_questions import PastQuestion, count_agents, list_open_questions
+from dashboard.policy.simulation.simulation import can_affect
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.decision import Effect, RuleSet, decide
 from toolcards.core.policy.lasting.answers import LastingAnswer
@@ -114,7 +115,13 @@ def _suggest(
         changed_policy = lasting_answers.try_answer(policy, newest.request, answer)
     except InvalidRequest:
         return []
-    answered_questions = [each for each in questions if decide(changed_policy, each.request).effect is Effect.ALLOW]
+    # Most questions are about other things: the new rule alone is evaluated first, which is much faster.
+    rule = RuleSet(rules=changed_policy.rules[-1:])
+    answered_questions = [
+        each
+        for each in questions
+        if can_affect(rule, each.request) and decide(changed_policy, each.request).effect is Effect.ALLOW
+    ]
     suggestion = AnswerSuggestion(answer, answered_questions, newest)
     is_refused = any(question.is_refused for question in answered_questions)
     return [] if is_refused or suggestion.approved_count < LEAST else [suggestion]

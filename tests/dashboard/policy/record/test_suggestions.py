@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from dashboard.policy.record.past_questions import list_open_questions
 from dashboard.policy.record.suggestions import LEAST, AnswerSuggestion, list_suggestions
 from tests.support.gate_commands import make_ballot
 from toolcards import gate
-from toolcards.gate import policy_store
+from toolcards.gate import lasting_answers, policy_store
 from toolcards.models import ToolCall
 
 pytestmark = pytest.mark.django_db
@@ -99,3 +100,20 @@ def test_calls_that_ended_without_a_person_are_no_evidence(policy: Any, a_call: 
     answer("approve", LEAST - 1)
     a_call("approval-requested", tool="Bash", input=PUSH, call_id="open")
     assert suggest() == [] and ToolCall.objects.count() == LEAST
+
+
+@pytest.mark.parametrize("document", [{"default": "ask"}, {"default": "allow", "rules": [ASK_SHELL]}])
+def test_the_rule_of_a_suggestion_answers_exactly_the_questions_that_it_names(
+    document: Any, policy: Any, answer: Answer
+) -> None:
+    policy(document)
+    answer("approve")
+    for command in ("git push origin main && make deploy", "make deploy", "git push origin main; git push origin main"):
+        answer("approve", 1, args={"command": command})
+    (suggestion,) = suggest()
+    active_policy = policy_store.get_active_policy()
+    before = {question.pk for question in list_open_questions(active_policy)}
+    changed_policy = lasting_answers.try_answer(active_policy, suggestion.newest.request, suggestion.answer)
+    remaining = {question.pk for question in list_open_questions(changed_policy)}
+    assert before - remaining == {question.pk for question in suggestion.covered}
+    assert LEAST <= len(suggestion.covered) < len(before)
