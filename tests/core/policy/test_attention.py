@@ -14,20 +14,23 @@ from bench.attention import corpus
 from bench.attention.corpus import TRUTHS, CorpusCall
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
-from toolcards.core.policy.language.presets import PRESETS
+from toolcards.core.policy.language.presets import INSIDE, PRESETS
 from toolcards.core.policy.lasting.answers import add_rule, list_asking_ids, list_lasting_answers, list_rules
+from toolcards.core.policy.shell.work.classes import WORK
 
 SESSIONS, DANGEROUS = corpus.load_sessions(), corpus.load_dangerous()
 DISGUISED = [each for call in DANGEROUS for each in corpus.disguise(call)]
 MOST_ASKED = {
+    "follow-the-agent": {"look": 253, "local": 150, "outside": 137},
     "watch": {"look": 0, "local": 0, "outside": 0},
     "ask-on-writes": {"look": 343, "local": 962, "outside": 137},
     "locked-down": {"look": 906, "local": 962, "outside": 137},
 }
 SESSIONS_WITH_ANSWERS = sorted(SESSIONS)[::3]
 MOST_ASKED_WITH_ANSWERS = {"look": 32, "local": 42, "outside": 25}
+EDITING = ("ask-edit", "ask-execute")
 LEAST_DENIED = 81  # of the dangerous calls, disguises included
-MOST_UNASKED = {"ask-on-writes": 0, "locked-down": 0}
+MOST_UNASKED = {"follow-the-agent": 0, "ask-on-writes": 0, "locked-down": 0}
 
 
 def build_request(call: CorpusCall) -> PolicyRequest:
@@ -78,6 +81,17 @@ def test_with_lasting_answers_a_person_is_asked_no_more_than_before() -> None:
 def test_no_more_dangerous_calls_than_before_run_unasked(starter: str) -> None:
     allowed_calls = [call for call in DISGUISED if find_effect(starter, call) is Effect.ALLOW]
     assert len(allowed_calls) <= MOST_UNASKED[starter], [(call.tool, call.args) for call in allowed_calls]
+
+
+def test_no_class_of_work_covers_a_dangerous_call_of_its_own_project() -> None:
+    work = {"kind": ["execute"], "args": [{"path": "", "op": "effect", "value": ["none", *WORK]}, INSIDE]}
+    edits = {"kind": ["edit", "move"], "args": [INSIDE]}
+    policy = parse(PRESETS["ask-on-writes"].document)
+    document = {**policy.document, "rules": list_rules(policy)}
+    for match in (work, edits):
+        document = add_rule(document, {"id": f"r{len(match['args'])}", "effect": "allow", "match": match}, EDITING)
+    allowed_calls = [call for call in DISGUISED if decide(parse(document), build_request(call)).effect is Effect.ALLOW]
+    assert allowed_calls == []
 
 
 @pytest.mark.parametrize("starter", MOST_UNASKED)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from toolcards.core.policy.decision import AskTerms
-from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.language.document import PolicyError, parse
 
 
 def test_a_rule_without_a_name_gets_one_from_its_content():
@@ -34,3 +36,9 @@ def test_terms_that_a_rule_leaves_open_come_from_the_server():
     terms = AskTerms(decide_ttl=60, use_ttl=10)
     policy = parse({"rules": [{"effect": "ask", "ask": {"use_ttl": 20}}]}, ask=terms)
     assert (policy.rules[0].ask.decide_ttl, policy.rules[0].ask.use_ttl, policy.ask) == (60, 20, terms)
+
+
+def test_a_query_is_read_from_one_argument():
+    rule = {"effect": "deny", "match": {"args": [{"path": "/sql/*", "op": "reads_sql"}]}}
+    with pytest.raises(PolicyError, match="name it without"):
+        parse({"rules": [rule]})

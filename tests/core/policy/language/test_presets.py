@@ -32,7 +32,7 @@ def test_there_are_enough_of_them():
 @loop_over(("tool", "server", "kind"), CHANGES)
 def test_policies_that_ask_about_changes_ask_about_what_changes(tool, server, kind):
     assert find_kinds(tool, server) == (kind,)
-    for policy in ("ask-on-writes", "locked-down"):
+    for policy in ("ask-on-writes", "locked-down", "follow-the-agent"):
         assert effect(policy, tool, server) is not Effect.ALLOW, policy
 
 
@@ -58,7 +58,7 @@ UNKNOWN = [
 @loop_over(("tool", "server"), UNKNOWN)
 def test_an_unknown_tool_requires_approval_whatever_its_name(tool, server):
     assert "other" in find_kinds(tool, server) and not is_known_tool(tool, server)
-    for policy in ("ask-on-writes", "locked-down"):
+    for policy in ("ask-on-writes", "locked-down", "follow-the-agent"):
         assert effect(policy, tool, server) is not Effect.ALLOW, policy
 
 

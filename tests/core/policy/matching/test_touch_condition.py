@@ -60,7 +60,7 @@ def test_all_or_any_of_the_values_count() -> None:
 
 
 def test_the_starters_that_ask_ask_about_secrets_at_a_high_risk_before_any_allow() -> None:
-    for name in ("ask-on-writes", "locked-down"):
+    for name in ("ask-on-writes", "locked-down", "follow-the-agent"):
         policy = parse(PRESETS[name].document)
         for tool, value in [
             ("Read", {"file_path": "~/.ssh/id_rsa"}),

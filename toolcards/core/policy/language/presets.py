@@ -7,6 +7,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from toolcards.core.policy.shell.work.classes import WORK
+
 # The commands that `shell/programs.toml` lists as read-only, wherever a tool takes its command.
 READ_ONLY = {"args": [{"path": "", "op": "effect", "value": "none"}]}
 DENIED = {
@@ -33,6 +35,14 @@ ASK_SECRETS = {
     "public_reason": "This touches a secret or a private address.",
     "suggest": "Ask for the value that you need, or leave secrets out of paths, commands and URLs.",
 }
+INSIDE = {"path": "", "op": "inside_project"}
+# What the agent's own mode decides under *Follow the agent*: looking, and work in the project that can be undone there.
+LEFT_TO_THE_AGENT = [
+    {"kind": ["read", "search", "think", "fetch"]},
+    {"kind": ["execute"]} | READ_ONLY,
+    {"kind": ["execute"], "args": [{"path": "", "op": "effect", "value": ["none", *WORK]}, INSIDE]},
+    {"kind": ["edit", "move"], "args": [INSIDE]},
+]
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,33 @@ PRESETS: dict[str, Preset] = {
         "Watch",
         "Calls run without approval, and you see all of them.",
         {"v": 1, "default": "allow", "rules": []},
+    ),
+    "follow-the-agent": Preset(
+        "Follow the agent",
+        "The agent decides as its own mode says, and what it asks is asked here. Toolcards asks about what leaves the "
+        "project, deletes, or is not known. What an agent never needs to do is denied.",
+        {
+            "v": 1,
+            "default": "allow",
+            "rules": [
+                {
+                    "id": "ask-delete",
+                    "effect": "ask",
+                    "severity": "high",
+                    "match": {"kind": ["delete"]},
+                    "public_reason": "This deletes data.",
+                },
+                *DENY_HARMS,
+                ASK_SECRETS,
+                {
+                    "id": "ask-outside",
+                    "effect": "ask",
+                    "match": {},
+                    "unless": LEFT_TO_THE_AGENT,
+                    "public_reason": "This leaves the project, or Toolcards does not know what it does.",
+                },
+            ],
+        },
     ),
     "ask-on-writes": Preset(
         "Ask before changes",

@@ -56,7 +56,7 @@ _EDIT_KINDS = frozenset({"read", "edit", "move"})
 _MANIFESTS_TEXT = (
     "package.json pyproject.toml setup.py setup.cfg requirements.txt Cargo.toml go.mod pom.xml build.gradle "
     "build.gradle.kts settings.gradle settings.gradle.kts pubspec.yaml Gemfile composer.json mix.exs Makefile "
-    "CMakeLists.txt tsconfig.json Package.swift justfile Taskfile.yml tox.ini noxfile.py"
+    "CMakeLists.txt tsconfig.json Package.swift justfile Taskfile.yml tox.ini noxfile.py conftest.py"
 )
 _MANIFESTS = frozenset(_MANIFESTS_TEXT.split())
 _FILE_ARGUMENTS = frozenset({"file_path", "filePath", "path", "target_file"})

@@ -274,9 +274,7 @@ def inside_project(value: Value, operand: None) -> Truth:
     return UNKNOWN  # a value alone has no project: see changes.inside_condition
 
 
-@matcher(
-    "harms", label="does what an agent never needs", shape=operands.build_text_type(operands.parse_harm, frozenset)
-)
+@matcher("harms", label="is a harm of the kind", shape=operands.build_text_type(operands.parse_harm, frozenset))
 def harms(value: Value, operand: frozenset[str]) -> Truth:
     """The call certainly does one of these; leave the argument empty.
 

@@ -32,6 +32,10 @@ OWN = [
     "poetry run interrogate src",
 ]
 OTHERS = [
+    "go run a.example/tools/x@latest",
+    "go run -exec x .",
+    "python manage.py connect claude-code --undo",
+    "python manage.py killswitch off",
     "python",
     "python -c 1",
     "python -m http.server",

@@ -51,7 +51,8 @@ def runs_own_program(words: tuple[str, ...], globs: Globs, project: Project) -> 
     arguments = words[start:]
     # Of a makefile in /tmp, the name of a target says nothing.
     is_elsewhere = has_name and any("/tmp/" in word for word in arguments)  # noqa: S108
-    return bool(start) and not is_elsewhere and all(is_tame(word, project) for word in arguments)
+    is_module = words[:2] == ("go", "run") and not "".join(words[2:3]).startswith(".")  # of another server
+    return bool(start) and not is_elsewhere and not is_module and all(is_tame(word, project) for word in arguments)
 
 
 def _find_arguments(words: tuple[str, ...], project: Project) -> tuple[int, bool]:

@@ -12,7 +12,7 @@ _LOUD = re.compile(
     r"deploy|publish|release|push|upload|destroy|drop|prod|stag(?:e|ing)|remote|delete|remov|purge|wipe|flush|reset|clean"
     r"|truncat|send|mail|notify|pay(?!load)|refund|charge|transfer|merge|token|secret|passw|credential|private|login|logout"
     r"|downgrade|rollback|install|sudo|shell|eval|exec|inject|exploit|grant|revoke|curl|wget|tunnel|ngrok|sync|backup"
-    r"|restore|migrat(?:e|ion)s?[:_-]?(?:undo|down|fresh|refresh)|kill|shutdown|unlink|erase|nuke|seed[:_-]prod|--force",
+    r"|killswitch|breakglass|agentkey|undo|(?<!\w)(?:dis)?connect(?!\w)|restore|migrat(?:e|ion)s?[:_-]?(?:undo|down|fresh|refresh)|kill|shutdown|unlink|erase|nuke|seed[:_-]prod|--force",
     re.IGNORECASE,
 )
 _SCRATCH = re.compile(r"/tmp/[\w-][\w.-]*(?:/[\w-][\w.-]*)*/?")  # noqa: S108 - where agents keep outputs
