@@ -25,3 +25,10 @@ def test_asking_by_default_is_refused_if_no_one_may_answer(a_person: Any) -> Non
     with pytest.raises(PolicyError) as error:
         policy_store.check_document({"v": 1, "default": "ask", "rules": []})
     assert error.value.findings[0].pointer == "/default"
+
+
+def test_without_a_policy_or_another_word_people_answer_what_agents_ask(policy: Any) -> None:
+    assert not policy_store.leaves_questions()
+    for document, is_left in [("watch", True), ("follow-the-agent", False), ({"v": 1, "rules": []}, False)]:
+        policy(document)
+        assert policy_store.leaves_questions() is is_left, document

@@ -63,6 +63,14 @@ def get_active_policy() -> RuleSet:
     return compiled_policy
 
 
+def leaves_questions() -> bool:
+    """Return whether only an agent's own prompt answers its questions."""
+    try:
+        return get_active_policy().leaves_questions
+    except NoActivePolicy:
+        return False
+
+
 def _select_active_version() -> tuple[int, str] | None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT number, sha256 FROM toolcards_policyversion WHERE active ORDER BY number DESC")

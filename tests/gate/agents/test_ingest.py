@@ -407,6 +407,19 @@ def test_a_local_question_can_be_answered_here_if_someone_may(
     assert ask is not None and ask.votable and ask.args_sha256 == digest({"a": 1})
 
 
+def test_a_local_question_stays_with_the_agent_where_the_policy_says_so(
+    writer: HeldWriter, source: Source, an_approver: Any, policy: Any
+) -> None:
+    policy("watch")
+    stream = writer.open(source, channel="watch")
+    local, other = {"terms": {"local": True}, "input": {"a": 1}}, {"input": {"a": 2}}
+    push_all(
+        stream, [f.ApprovalRequested("c", source_id="q", **local), f.ApprovalRequested("d", source_id="r", **other)]
+    )
+    writer.write_all()
+    assert {row.call_id: row.as_card().approval.votable for row in ToolCall.objects.all()} == {"c": False, "d": True}
+
+
 def test_a_stream_reports_the_cards_that_it_touched(writer: HeldWriter, source: Source) -> None:
     other, stream = writer.open(source), writer.open(source)
     push_all(other, [f.InputReady("theirs", "bash", {}, True)])

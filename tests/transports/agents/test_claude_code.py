@@ -30,6 +30,9 @@ CALL = {**BASH, "tool_use_id": "toolu_1"}
 ALLOW = {"behavior": "allow", "updatedInput": BASH["tool_input"]}
 
 
+OPEN = {"v": 1, "default": "allow", "rules": []}
+
+
 def hook(event: str, **value: Any) -> dict[str, Any]:
     return {"session_id": "s-1", "hook_event_name": event, **value}
 
@@ -208,7 +211,7 @@ async def test_a_withdrawn_call_that_runs_all_the_same_is_noted(
 
 
 async def test_the_programs_own_question_can_be_answered_here(tell: Any, under: Any, an_approver: Any) -> None:
-    await under("watch")
+    await under(OPEN)
     assert await tell("PreToolUse", **CALL) == {}
     hook_task = asyncio.ensure_future(tell("PermissionRequest", **BASH))
     await answer(an_approver, "approve")
@@ -221,8 +224,24 @@ async def test_the_programs_own_question_can_be_answered_here(tell: Any, under: 
     )
 
 
-async def test_a_denial_of_the_programs_question_carries_its_reason(tell: Any, under: Any, an_approver: Any) -> None:
+async def test_under_watch_the_programs_own_question_is_shown_and_stays_with_the_program(
+    tell: Any, under: Any, an_approver: Any
+) -> None:
     await under("watch")
+    assert await tell("PreToolUse", **CALL) == {}
+    assert await asyncio.wait_for(tell("PermissionRequest", **BASH), PATIENCE) == {}
+    call_card = await card()
+    assert (call_card.state, call_card.approval.opener, call_card.approval.votable) == (
+        "approval-requested",
+        "agent",
+        False,
+    )
+    await tell("PostToolUse", **CALL, tool_response="ran")
+    assert ((await card()).state, (await card()).anomalies) == ("output-available", ())
+
+
+async def test_a_denial_of_the_programs_question_carries_its_reason(tell: Any, under: Any, an_approver: Any) -> None:
+    await under(OPEN)
     await tell("PreToolUse", **CALL)
     hook_task = asyncio.ensure_future(tell("PermissionRequest", **BASH))
     await answer(an_approver, "deny", reason="no")
@@ -231,7 +250,7 @@ async def test_a_denial_of_the_programs_question_carries_its_reason(tell: Any, u
 
 
 async def test_the_user_at_the_terminal_may_answer_first(tell: Any, under: Any, an_approver: Any) -> None:
-    await under("watch")
+    await under(OPEN)
     await tell("PreToolUse", **CALL)
     hook_task = asyncio.ensure_future(tell("PermissionRequest", **BASH))
     await waiting()
@@ -249,7 +268,7 @@ async def test_the_user_at_the_terminal_may_answer_first(tell: Any, under: Any, 
 async def test_an_unanswered_question_of_the_program_stays_with_the_program(
     tell: Any, under: Any, an_approver: Any
 ) -> None:
-    await under("watch")
+    await under(OPEN)
     await tell("PreToolUse", **CALL)
     assert await asyncio.wait_for(tell("PermissionRequest", query="?limit=1", **BASH), PATIENCE) == {}
     assert not (await card()).waiting
@@ -258,7 +277,7 @@ async def test_an_unanswered_question_of_the_program_stays_with_the_program(
 
 
 async def test_without_anybody_to_answer_the_program_is_not_kept_waiting(tell: Any, under: Any) -> None:
-    await under("watch")
+    await under(OPEN)
     await tell("PreToolUse", **CALL)
     assert await asyncio.wait_for(tell("PermissionRequest", **BASH), PATIENCE) == {}
 
@@ -277,7 +296,7 @@ async def test_an_allow_of_a_permission_request_repeats_the_input(
     tell: Any, under: Any, an_approver: Any, tool_input: Any, is_announced: bool
 ) -> None:
     """ExitPlanMode stays blocked after an allow without it."""
-    await under("watch")
+    await under(OPEN)
     call = {"tool_name": "ExitPlanMode", "tool_input": tool_input, "permission_mode": "plan"}
     if is_announced:
         assert await tell("PreToolUse", **call, tool_use_id="t") == {}
@@ -290,7 +309,7 @@ async def test_an_allow_of_a_permission_request_repeats_the_input(
 
 
 async def test_a_permission_request_with_an_own_reason_shows_it(tell: Any, under: Any, an_approver: Any) -> None:
-    await under("watch")
+    await under(OPEN)
     await tell("PreToolUse", **CALL)
     hook_task = asyncio.ensure_future(tell("PermissionRequest", **BASH, description="network-access example.com"))
     await answer(an_approver, "approve")
@@ -326,7 +345,7 @@ async def test_a_further_question_about_an_approved_call_is_asked_and_ends_with_
 async def test_an_earlier_call_answers_no_permission_request_of_a_later_one(
     tell: Any, under: Any, an_approver: Any
 ) -> None:
-    await under("watch")
+    await under(OPEN)
     request = {**BASH, "description": "network-access a.example"}
     for call_id in ("toolu_1", "toolu_2"):
         await tell("PreToolUse", **BASH, tool_use_id=call_id)

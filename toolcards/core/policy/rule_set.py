@@ -169,6 +169,7 @@ class RuleSet:
     changed_tool: Effect | None = None
     rules: tuple[Rule, ...] = ()
     ask: AskTerms = AskTerms()
+    leaves_questions: bool = False  # what an agent asks at its own terminal is answered there
     document: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property

@@ -16,6 +16,7 @@ from toolcards.core.runs import sequence_set
 from toolcards.core.runs.run_end import ends_run
 from toolcards.core.runs.sequence_set import SequenceNumber, TooManyGaps
 from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.gate import policy_store
 from toolcards.gate.agents.liveness import renew_lease, resume_run, void_permits
 from toolcards.gate.agents.stream_end import END_OF_STREAM, close_own_calls, find_run_end
 from toolcards.gate.agents.stream_queue import StreamQueue
@@ -226,9 +227,10 @@ class Stream(StreamQueue):
     def _complete_approval(self, tx: Transaction, memory: RunMemory, fact: f.ApprovalRequested) -> f.ApprovalRequested:
         """Return the completed request of the agent; people can vote if the connection takes answers."""
         card = memory.board.find(fact.call_id) if fact.call_id else memory.board.find_approval_card(fact)
-        is_answerable = self.channel in _ANSWERABLE_CHANNELS and not (
-            fact.terms.get("local") and not count_eligible_voters(AskTerms(allow_requester=True), memory.row.source)
-        )
+        is_answerable = self.channel in _ANSWERABLE_CHANNELS
+        if fact.terms.get("local") and is_answerable:  # the agent has its own prompt
+            voters = count_eligible_voters(AskTerms(allow_requester=True), memory.row.source)
+            is_answerable = voters > 0 and not policy_store.leaves_questions()
         is_votable, approval_id = is_answerable and not fact.automatic, new_id("apr")
         if card is None and is_votable and self.channel == "hook" and not fact.call_id:
             fact = _open_own_question(memory, fact)

@@ -156,6 +156,8 @@ SETTINGS = [
     ({"default": "allow"}, {}, "If no rule matches: allow", "If no rule matches: ask"),
     ({}, {"unknown_tool": "ask"}, "For tools not seen before: —", "For tools not seen before: ask"),
     ({"changed_tool": "ask"}, {}, "For tools whose definition changed: ask", "For tools whose definition changed: —"),
+    ({}, {"agent_questions": "agent"}, "Who answers what an agent asks on its own: people",
+     "Who answers what an agent asks on its own: agent"),
     ({}, {"default_ask": {"quorum": 2}}, "How approvals work that no rule asks for: —",
      'How approvals work that no rule asks for: {"quorum": 2}'),
 ]  # fmt: skip

@@ -49,6 +49,7 @@ _SETTINGS = {
     "default": "If no rule matches",
     "unknown_tool": "For tools not seen before",
     "changed_tool": "For tools whose definition changed",
+    "agent_questions": "Who answers what an agent asks on its own",
     "default_ask": "How approvals work that no rule asks for",
 }
 _LABELS = {"public_reason": "reason"}
@@ -109,6 +110,8 @@ def _count_values(value: Any) -> Counter[str]:
 def _get_setting(document: Mapping[str, Any] | None, field: str) -> Any:
     """Return a setting of the document, or its default; None without a document."""
     value = (document or {}).get(field)
+    if field == "agent_questions":
+        return value or "people"
     return "ask" if document and field == "default" and value is None else value
 
 

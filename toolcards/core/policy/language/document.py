@@ -72,6 +72,7 @@ def parse(document: object, *, version: int = 0, ask: AskTerms = TERMS) -> RuleS
         changed_tool=Effect(doc.changed_tool) if doc.changed_tool else None,
         rules=rules,
         ask=compiler.compile_terms(doc.default_ask, ask.severity, ask),
+        leaves_questions=doc.agent_questions == "agent",
         document=document if isinstance(document, dict) else {},
     )
 

@@ -257,6 +257,8 @@ class PolicyDocument(_Strict):
     """The least strict effect for calls of tools that the agent has not announced."""
     changed_tool: EffectName | None = None
     """The least strict effect for calls of tools whose schema or server has changed."""
+    agent_questions: Literal["people", "agent"] = "people"
+    """Who answers what a coding agent asks on its own: `people` here or at the agent, or only there (`agent`)."""
     overridable: bool = False
     """Accepted for older documents; has no effect."""
     default_ask: AskDoc | None = None

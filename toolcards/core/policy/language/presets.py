@@ -69,8 +69,8 @@ class Preset:
 PRESETS: dict[str, Preset] = {
     "watch": Preset(
         "Watch",
-        "Calls run without approval, and you see all of them.",
-        {"v": 1, "default": "allow", "rules": []},
+        "Calls run without approval, and you see all of them. What an agent asks on its own is answered where it runs.",
+        {"v": 1, "default": "allow", "agent_questions": "agent", "rules": []},
     ),
     "follow-the-agent": Preset(
         "Follow the agent",
