@@ -6,6 +6,7 @@ Same version, scripts and connection as in test_claude_code, which plays the def
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.clients.claude import Claude
 from tests.clients.terminal import Terminal
 from tests.support import gating
 from tests.support.server import PATIENCE, Server, until
+from toolcards.core.policy.language.presets import PRESETS
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 MODES = ("default", "acceptEdits", "plan", "auto", "bypassPermissions", "dontAsk")
@@ -88,6 +90,38 @@ def test_a_plan_that_is_approved_here_ends_plan_mode_there(server: Server, tmp_p
         assert gating.waiting(server, run)["call_id"] == "toolu_w"
         gating.vote(server, run, "approve")
         until(lambda: gating.calls(server, run)["toolu_w"]["state"] == "output-available", PATIENCE)
+    assert (place.project / "out.txt").read_text() == "hi\n"
+    place.model.close()
+
+
+@pytest.fixture(scope="module")
+def following_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with Server(tmp_path_factory.mktemp("following")) as running:
+        gating.activate(running, dict(PRESETS["follow-the-agent"].document))
+        yield running
+
+
+@pytest.fixture
+def project_folder() -> Iterator[Path]:
+    """Give a folder that may be a project: nothing in `/dev/shm` is one, where tests may have theirs."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder)
+
+
+@pytest.mark.parametrize(("mode", "is_asked"), [("default", True), ("acceptEdits", False)])
+def test_under_follow_the_agent_an_edit_is_asked_about_where_the_mode_asks(
+    following_server: Server, project_folder: Path, mode: str, is_asked: bool
+) -> None:
+    place = claude_code.place(project_folder, following_server.base, following_server.key)
+    claude = Claude(claude_code.program(), place)
+    claude.start("write", "--permission-mode", mode)
+    if is_asked:
+        gating.vote(following_server, claude.session, "approve")
+    claude.finish()
+    card = gating.calls(following_server, claude.session)["toolu_w"]
+    assert (card["state"], card["approval"] is not None, card["decision"]["effect"]) == (
+        "output-available", is_asked, "allow",
+    )  # fmt: skip
     assert (place.project / "out.txt").read_text() == "hi\n"
     place.model.close()
 

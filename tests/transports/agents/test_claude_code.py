@@ -88,6 +88,39 @@ async def test_a_rules_yes_is_said(tell: Any, under: Any) -> None:
     assert (await tell("PreToolUse", **CALL))["permissionDecision"] == "allow"
 
 
+async def test_under_follow_the_agent_work_in_the_project_gets_no_opinion(tell: Any, under: Any) -> None:
+    await under("follow-the-agent")
+    work = [
+        ("Edit", {"file_path": "/srv/app/src/a.py", "old_string": "a", "new_string": "b"}),
+        ("Bash", {"command": "cd /srv/app && pytest -q tests | tail -5"}),
+        ("Bash", {"command": "git add -A && git commit -m 'Fix it'"}),
+        ("Read", {"file_path": "/srv/app/README.md"}),
+    ]
+    for number, (tool, value) in enumerate(work):
+        call = {"tool_name": tool, "tool_input": value, "tool_use_id": f"toolu_{number}", "cwd": "/srv/app"}
+        assert await tell("PreToolUse", **call) == {}
+
+
+async def test_under_follow_the_agent_what_the_agent_asks_is_asked_here(
+    tell: Any, under: Any, an_approver: Any
+) -> None:
+    await under("follow-the-agent")
+    call = {"tool_name": "Bash", "tool_input": {"command": "pytest -q"}, "cwd": "/srv/app"}
+    assert await tell("PreToolUse", **call, tool_use_id="toolu_1") == {}
+    hook_task = asyncio.ensure_future(tell("PermissionRequest", **call))
+    await answer(an_approver, "approve")
+    assert (await hook_task)["decision"] == {"behavior": "allow", "updatedInput": {"command": "pytest -q"}}
+
+
+async def test_under_follow_the_agent_what_leaves_the_project_is_held(tell: Any, under: Any, an_approver: Any) -> None:
+    await under("follow-the-agent")
+    hook_task = asyncio.ensure_future(tell("PreToolUse", **CALL, cwd="/srv/app"))
+    await answer(an_approver, "approve")
+    assert (await hook_task)["permissionDecision"] == "allow"
+    harm = {"tool_name": "Bash", "tool_input": {"command": "rm -rf ~"}, "tool_use_id": "toolu_2", "cwd": "/srv/app"}
+    assert (await tell("PreToolUse", **harm))["permissionDecision"] == "deny"
+
+
 async def test_a_rules_no_names_the_reason_and_the_way_out(tell: Any, under: Any) -> None:
     rule = {
         "id": "no",
