@@ -34,13 +34,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 class Setup:
     """An MCP server behind the gateway, and the files that say what ran."""
 
-    def __init__(self, server: Server, home: Path, kind: str, transport: str) -> None:
+    def __init__(self, server: Server, home: Path, kind: str, transport: str, *options: str) -> None:
         self.python, self.kind, self.log = str(pip.python("mcp", pip.MCP)), kind, home / "ran.jsonl"
         self.name = f"files-{os.urandom(3).hex()}"
         self.env = {"TOOLCARDS_URL": server.base, "TOOLCARDS_AGENT_KEY": server.key, "PYTHONPATH": str(ROOT)}
         self.processes: list[subprocess.Popen[str]] = []
         program = [self.python, str(AGENTS / "mcp_server.py"), kind, str(self.log)]
-        gateway = [sys.executable, "-m", "toolcards", "mcp", "--server", self.name]
+        gateway = [sys.executable, "-m", "toolcards", "mcp", "--server", self.name, *options]
         if transport == "stdio":
             self.plan: dict[str, Any] = {"command": [*gateway, "--", *program], "env": self.env}
             return
@@ -145,6 +145,23 @@ def test_a_person_changes_the_arguments_and_the_server_gets_the_changed_ones(
     assert results == [{"text": "deleted b.txt", "is_error": False}]
     assert setup.read_executions() == [{"path": "b.txt", "force": True}]
     assert "deleted b.txt" in str(wait_for_states(server, setup, "output-available")[0]["output"])
+
+
+@pytest.mark.parametrize(("kind", "transport"), [("sdk", "stdio"), ("fastmcp", "http")])
+@pytest.mark.parametrize("vote", ["approve", "deny"])
+def test_a_question_outlives_its_requests_and_the_same_call_gets_the_answer(
+    server: Server, tmp_path: Path, kind: str, transport: str, vote: str
+) -> None:
+    setup = Setup(server, tmp_path, kind, transport, "--answer-within", "0.5")
+    with Background(setup, kind, ["delete_file", {"path": "echo ask"}, {"again": True}]) as results:
+        until(lambda: len(find_calls(server, setup.name)) == 1)
+        (call,) = wait_for_states(server, setup, "approval-requested")
+        gating.vote(server, call["run"], vote, reason="Keep it." if vote == "deny" else "")
+    (result,) = results
+    assert result["is_error"] == (vote == "deny")
+    assert ("Keep it." if vote == "deny" else "deleted echo ask") in result["text"]
+    assert len(find_calls(server, setup.name)) == 1 and len(setup.read_executions()) == (vote == "approve")
+    setup.stop()
 
 
 def test_a_call_that_its_client_cancels_does_not_run_and_asks_no_one_any_more(server: Server, setup: Setup) -> None:

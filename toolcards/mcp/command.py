@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import os
 import shutil
 import sys
@@ -28,6 +29,7 @@ CONTAINER_OPTIONS = frozenset({
     "--workdir", "-u", "--user", "--entrypoint", "--platform", "-l", "--label", "-h", "--hostname", "--add-host",
 })  # fmt: skip
 MAX_PORT = 65_535
+ANSWER_WITHIN = 45.0  # seconds; clients with the TypeScript SDK give up after 60
 SUBCOMMANDS = {"run", "exec", "tool", "dlx"}
 
 
@@ -45,6 +47,10 @@ def main(argv: Sequence[str], program: str = "toolcards") -> int:
     parser.add_argument(
         "--elicitation", choices=MODES, default=AUTO,
         help="where forms of the server are answered; auto: in the inbox if the client cannot show them",
+    )  # fmt: skip
+    parser.add_argument(
+        "--answer-within", type=float, default=ANSWER_WITHIN, metavar="SECONDS",
+        help="after which a call that waits for a person answers that the agent asks again; 0: never",
     )  # fmt: skip
     parser.add_argument(
         "--upstream", default="", metavar="URL", help="the address of an MCP server that speaks streamable HTTP"
@@ -65,12 +71,16 @@ def main(argv: Sequence[str], program: str = "toolcards") -> int:
         cards = Toolcards(options.url, key)
     except (OSError, ValueError) as error:
         parser.error(str(error))
+    if not 0 <= options.answer_within < math.inf:
+        parser.error("--answer-within must be a number of seconds")
     if options.upstream:
         return _serve_http(parser, options, cards)
     if shutil.which(command[0]) is None:
         parser.error(f"program not found: {command[0]!r}")
     server = options.server or derive_name(command)
-    session = Session(cards, server=server, agent=options.agent, elicitation=options.elicitation)
+    session = Session(
+        cards, server=server, agent=options.agent, elicitation=options.elicitation, answer_within=options.answer_within
+    )
     env = {key: value for key, value in os.environ.items() if key != "TOOLCARDS_AGENT_KEY"}
     return StdioRelay(session, command, env).run(sys.stdin.fileno(), sys.stdout.buffer)
 
@@ -106,7 +116,7 @@ def _serve_http(parser: argparse.ArgumentParser, options: argparse.Namespace, ca
             parser.error(f"--header {name}: the environment variable {variable!r} is not set")
         headers[name] = os.environ[variable]
     server = options.server or host_name
-    sessions = GatewaySessions(cards, server, options.agent, options.elicitation)
+    sessions = GatewaySessions(cards, server, options.agent, options.elicitation, options.answer_within)
     return serve(sessions, options.upstream, (host.strip("[]"), int(port)), headers)
 
 

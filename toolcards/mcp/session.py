@@ -6,6 +6,7 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from toolcards.client import Decision, Toolcards
@@ -15,7 +16,8 @@ from toolcards.client.values.jsonable import shorten
 from toolcards.client.values.repair_loop import find_trouble, make_refusal
 from toolcards.mcp.continuations import LONGEST_NOTE, MAX_ROUNDS, TOO_LONG, TOO_MANY, Continuations, describe_answers
 from toolcards.mcp.elicitation import AUTO, Elicitations
-from toolcards.mcp.gate_link import Reports, wait_for_answer
+from toolcards.mcp.gate_link import Reports
+from toolcards.mcp.held_questions import ASK_AGAIN, HeldQuestions, make_key
 from toolcards.mcp.messages import (
     CLIENT_INFO,
     ELICIT,
@@ -71,7 +73,9 @@ class HeldCallResult:
 class Session:
     """The state of one session. Every failure to get a clear permission is a denial. From any thread."""
 
-    def __init__(self, cards: Toolcards, *, server: str, agent: str = "", elicitation: str = AUTO) -> None:
+    def __init__(
+        self, cards: Toolcards, *, server: str, agent: str = "", elicitation: str = AUTO, answer_within: float = 0
+    ) -> None:
         self._cards, self._server, self._agent = cards, server, agent
         self.run = f"mcp-{uuid.uuid4().hex[:12]}"
         self.tools = ToolList()
@@ -81,6 +85,7 @@ class Session:
         self._calls: dict[str, HeldCall] = {}  # by the key of their request id
         self._lists: dict[str, Message] = {}  # open `tools/list` requests: their params
         self._continuations = Continuations()
+        self._questions = HeldQuestions(cards, answer_within)
         self._tasks: Tasks[HeldCall] = Tasks(self._finish, self._report)
 
     # ------------------------------------------------------------ the client's side
@@ -130,8 +135,9 @@ class Session:
         if call.is_cancelled:
             self._withdraw(call, decision)
             return HeldCallResult()
+        if decision.waiting:
+            return self._refuse(call, ASK_AGAIN.format(id=decision.approval), "waiting")
         if not decision.allowed:
-            self._cards.give_up(decision)
             return self._refuse(call, decision.text or "This call was denied.", decision.code)
         if decision.edited:
             name, args = decision.tool or name, decision.args
@@ -227,10 +233,8 @@ class Session:
         with self._lock:
             calls = list(self._calls.values())
         for call in calls:
-            is_open = call.forwarded is None and call.decision is not None
             self.abandon(call)
-            if is_open and call.decision is not None:
-                self._cards.withdraw(call.decision)
+        self._questions.end()
         self._reports.close()
 
     def _note_response(self, message: Message) -> None:
@@ -264,22 +268,18 @@ class Session:
     def _get_decision(
         self, call: HeldCall, name: str, args: Message, definition: Message | None, note: str
     ) -> Decision:
-        """Return the final decision, with the permit claimed if it is an allow."""
+        """Return the final decision, its permit claimed; one that waits at the limit."""
         self._reports.begin()
         extras: dict[str, Any] = {"tools": [definition]} if definition is not None else {}
         extras |= {"agent_note": note} if note else {}
         tool = identify(name, self._server, definition, self.tools.find_other(name))
-        decision = self._cards.decide(self.run, call.id, tool, args, agent=[self._agent or "mcp"], **extras)
-        call.decision = decision
-        decision = wait_for_answer(self._cards, decision, lambda: call.is_cancelled)
-        if decision.allowed and not call.is_cancelled:
-            call.decision = decision = self._cards.claim(decision)
-        return decision
+        decide = partial(self._cards.decide, self.run, tool=tool, args=args, agent=[self._agent or "mcp"], **extras)
+        return self._questions.get_decision(call, make_key(tool, args, definition, note), decide)
 
     def _withdraw(self, call: HeldCall, decision: Decision) -> None:
         """Withdraw the approval of a canceled call, or report the permit that was claimed for it as unused."""
         self._drop(call)
-        if call.decision is not None and call.decision.waiting:
+        if call.decision is not None:
             self._cards.withdraw(call.decision)
         if decision.allowed:
             self._report(call, outcome="aborted", side_effects="none")

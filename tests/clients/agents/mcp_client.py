@@ -4,7 +4,8 @@
 
 The plan is JSON: `url`, or `command` and `env`; `mode` of the official client (`auto` or `legacy`); `list`: whether it
 lists the tools first; `no_forms`: it cannot show forms; `calls`: [tool, arguments] or
-[tool, arguments, {"cancel": seconds}]; all at once if `parallel`.
+[tool, arguments, {"cancel": seconds}]; all at once if `parallel`. A call with {"again": true} is called again with the
+same arguments while its result says that it waits, as models do.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ async def call(client: Any, tool: str, args: Any, more: Any) -> Any:
     except Exception as error:
         return {"raised": f"{type(error).__name__}: {error}"}
     text = "".join(getattr(part, "text", "") for part in result.content)
-    return {"text": text, "is_error": bool(getattr(result, "is_error", getattr(result, "isError", False)))}
+    if more.get("again") and text.startswith("Waiting for approval"):
+        return await call(client, tool, args, more | {"waits": more.get("waits", 0) + 1})
+    waits = {"waits": more["waits"]} if "waits" in more else {}
+    return {"text": text, "is_error": bool(getattr(result, "is_error", getattr(result, "isError", False)))} | waits
 
 
 async def main() -> None:

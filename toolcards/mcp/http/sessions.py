@@ -18,8 +18,11 @@ END_SECONDS = 8.0  # that the end of the gateway waits for its sessions
 class GatewaySessions:
     """The open sessions by their id; calls without one belong to the session of the process."""
 
-    def __init__(self, cards: Toolcards, server: str, agent: str, elicitation: str = AUTO) -> None:
+    def __init__(
+        self, cards: Toolcards, server: str, agent: str, elicitation: str = AUTO, answer_within: float = 0
+    ) -> None:
         self._cards, self._server, self._agent, self._elicitation = cards, server, agent, elicitation
+        self._answer_within = answer_within
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
 
@@ -40,7 +43,10 @@ class GatewaySessions:
 
     def begin(self) -> Session:
         """Return a session that has no id yet."""
-        return Session(self._cards, server=self._server, agent=self._agent, elicitation=self._elicitation)
+        return Session(
+            self._cards, server=self._server, agent=self._agent, elicitation=self._elicitation,
+            answer_within=self._answer_within,
+        )  # fmt: skip
 
     def end(self, number: str) -> None:
         """End a session."""
