@@ -102,3 +102,16 @@ def test_why_there_is_no_lasting_answer_is_said(rules: Any, words: str) -> None:
     request = PolicyRequest.for_tool("Bash", input={"command": "git push"}, agent_path=("a",), run="r")
     decision = decide(policy, request)
     assert words in explain_refusal(policy, decision) and list_lasting_answers(policy, request, decision) == []
+
+
+def test_an_answer_about_reading_tools_leaves_out_those_that_name_secrets() -> None:
+    policy = parse({"v": 1, "default": "ask"})
+    request = PolicyRequest.for_tool("get_ticket", input={"id": 1}, agent_path=("helper",))
+    answer = list_lasting_answers(policy, request, decide(policy, request))[0]
+    assert answer.value == "always:reads:agent"
+    changed_policy = parse(give(policy, request, answer, Effect.ALLOW))
+    effects = {
+        tool: decide(changed_policy, PolicyRequest.for_tool(tool, input={"id": 1}, agent_path=("helper",))).effect
+        for tool in ("get_order", "list_tickets", "get_secret_value", "read_api_key", "get_and_delete", "update_ticket")
+    }
+    assert [tool for tool, effect in effects.items() if effect is Effect.ALLOW] == ["get_order", "list_tickets"]

@@ -58,12 +58,14 @@ def test_a_tool_of_a_server_is_named_with_its_server() -> None:
 
 def test_the_reading_tools_of_one_server_or_agent_are_one_subject() -> None:
     tools = [("get_ticket", "", True), ("get_ticket", "tickets", True), ("mcp__tickets__get_ticket", "", True),
-             ("update_ticket", "", False), ("get_and_delete", "", False), ("getaway", "", False)]  # fmt: skip
+             ("update_ticket", "", False), ("get_and_delete", "", False), ("getaway", "", False),
+             ("get_secret", "", False)]  # fmt: skip
     for tool, source, has_reads in tools:
         listed = list_subjects(PolicyRequest.for_tool(tool, source=source, input={"id": 1}))
         assert any(each.name == "reads" for each in listed) is has_reads, tool
     subject = list_subjects(PolicyRequest.for_tool("mcp__tickets__get_ticket", input={"id": 1}))[0]
     assert subject.match["tool"][0] == "mcp__tickets__get_*" and subject.match["kind"] == ["other"]
+    assert subject.unless is not None and "mcp__tickets__*secret*" in subject.unless["tool"]
     rows = list_subjects(PolicyRequest.for_tool("get_rows", input={"sql": "select 1"}))
     assert [each.name for each in rows] == ["queries"]
 

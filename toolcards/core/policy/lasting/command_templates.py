@@ -18,7 +18,7 @@ from toolcards.core.policy.shell.work.templates import NUMBER, PATH, REMAINDER, 
 _MAX_COMMANDS = 5  # of a line, in one rule
 _TEXT_OPTIONS = frozenset({"-m", "--message", "-b", "--body", "-t", "--title", "--notes"})
 _TEXT_PROGRAMS = frozenset({"git", "gh", "glab"})
-_FETCHERS = frozenset({"curl", "wget", "lychee", "http", "xh"})
+_FETCHERS = frozenset({"curl", "lychee", "http", "xh"})
 _FETCH_OPTIONS = re.compile(
     r"-[sSfiILNv46qk]+|--(?:silent|show-error|fail|head|location|no-progress|compressed|include|spider|quiet)"
 )

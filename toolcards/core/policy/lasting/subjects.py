@@ -38,6 +38,18 @@ _SQL_VERBS = "select|insert|update|delete|create|alter|drop|truncate|grant|with|
 _SQL = re.compile(rf"\s*(?:{_SQL_VERBS})\b", re.IGNORECASE)
 # With these a tool's name says that it only reads.
 _READ_VERBS = ("get", "list", "find", "search", "read", "describe", "view", "retrieve", "show", "count", "lookup")
+_SECRET_WORDS = (
+    "secret",
+    "password",
+    "passphrase",
+    "token",
+    "credential",
+    "key",
+    "env",
+    "private",
+    "cookie",
+    "session",
+)
 _READ_NAME = re.compile(rf"(?:{'|'.join(_READ_VERBS)})_[a-z]")
 INSIDE = {"path": "", "op": "inside_project"}
 # The words for each class of work (`shell/work/classes.toml`)
@@ -65,11 +77,15 @@ _ADDRESSES = ("url", "uri", "address", "href")
 
 @dataclass(frozen=True)
 class Subject:
-    """What a lasting answer covers: its name in forms, its words for people, and a rule's conditions."""
+    """What a lasting answer covers: its name in forms, its words for people, and a rule's conditions.
+
+    `unless`: what it does not cover, though the conditions hold.
+    """
 
     name: str
     words: str
     match: dict[str, Any]
+    unless: dict[str, Any] | None = None
 
 
 def list_subjects(request: PolicyRequest) -> list[Subject]:
@@ -202,7 +218,8 @@ def _list_reads(request: PolicyRequest) -> Iterator[Subject]:
     start = request.names.qualifier if request.tool.startswith("mcp__") else ""
     reads = _READ_NAME.match(request.tool.removeprefix(start)) is not None
     is_unclear = request.tool.startswith("mcp__") and not start
-    if not reads or is_unclear or request.kinds != ("other",) or not is_plain([start, request.source]):
+    is_secret = any(word in request.tool for word in _SECRET_WORDS)
+    if not reads or is_secret or is_unclear or request.kinds != ("other",) or not is_plain([start, request.source]):
         return
     if any(_is_program(key, value) for key, value in request.input.items()):
         return
@@ -213,6 +230,7 @@ def _list_reads(request: PolicyRequest) -> Iterator[Subject]:
         "reads",
         f"{whose} whose names begin with get, list, find, search or read",
         match | ({"source": [request.source]} if _names_server(request) else {}),
+        {"tool": [f"{start}*{word}*" for word in _SECRET_WORDS]},
     )
 
 

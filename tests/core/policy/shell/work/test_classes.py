@@ -93,6 +93,13 @@ def test_the_words_of_a_shell_have_the_class_of_their_line() -> None:
 
 
 UNCOVERED = [
+    "pandoc a.md -o package.json", "pandoc a.md -o a/.git/hooks/x", "pandoc https://a.example/x",
+    "pandoc a.md -o ../x",
+    "helm template x https://a.example/chart.tgz", "helm template x oci://a.example/chart",
+    "helm lint --post-renderer x .",
+    "go test -coverprofile=/etc/x ./...", "git restore --staged --worktree .", "git pull --ff-only https://a.example",
+    "git rebase --exec x origin/main", "git commit -F .env", "flutter pub add x --git-url=https://a.example", "kill 7",
+    "terraform init -backend-config=x", "pre-commit run --config ../x", "uv build --out-dir /etc",
     "bash -lc 'pytest; rm -rf x'", "bash -lc 'pytest && git push'", "sh -c 'cd .. && make test'", "bash -c pytest x",
     "bash -ic pytest", "bash --rcfile x -c pytest", "bash -lc 'cd src; rm ../a'", "bash -lc '$X'", "bash -lc *",
     "bash -c ': > a.txt'", "bash -c 'pytest > ~/.bashrc'", "bash -c 'pytest' > ~/.bashrc", "sudo bash -lc pytest",

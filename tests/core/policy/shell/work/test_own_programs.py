@@ -32,6 +32,14 @@ OWN = [
     "poetry run interrogate src",
 ]
 OTHERS = [
+    "pnpm dlx exec cowsay",
+    "yarn dlx exec cowsay",
+    "uv tool run cowsay",
+    "uv run --with cowsay x",
+    "pnpm -F a dlx cowsay",
+    "./mvnw org.evil:plugin:1.0:goal",
+    "mvn evil:plugin:goal",
+    "mvn org.evil:goal",
     "go run a.example/tools/x@latest",
     "go run -exec x .",
     "python manage.py connect claude-code --undo",

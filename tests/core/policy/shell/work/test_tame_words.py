@@ -78,7 +78,8 @@ def test_variables_are_tame_by_name_and_value() -> None:
     for text in ("DATABASE_URL=postgres://a@localhost/x", "MPLBACKEND=Agg", "APP_ENV=test", "PYTHONPATH=src", "CI=1"):
         assert is_tame_assignment(text, PROJECT) and not is_tame_assignment(text, None)
     for text in ("DATABASE_URL=postgres://db.internal/x", "NODE_OPTIONS=x", "APP_ENV=production", "PYTHONPATH=/etc",
-                 "X", "FOO=1", "GIT_SSH_COMMAND=x", "=x"):  # fmt: skip
+                 "X", "FOO=1", "GIT_SSH_COMMAND=x", "=x", "API_HOST=evil.net", "API_URL=a.example/x",
+                 "PYTHONPATH=/tmp/x"):  # fmt: skip
         assert not is_tame_assignment(text, PROJECT)
 
 

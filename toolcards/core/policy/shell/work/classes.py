@@ -37,6 +37,7 @@ _SHELLS = frozenset({"bash", "sh", "/bin/bash", "/bin/sh"})
 _DURATION = re.compile(r"[0-9.]+[smh]?")
 _SELECTION = re.compile(r"::[\w\[\]:.-]*$")
 _PLAIN_VALUE = re.compile(r"(?!.*(?:^|[=:,])[/~])(?!.*\.\.(?:/|$))[^\x00-\x1f]*")
+_OUTPUTS = frozenset({"-o", "--output", "--output-dir", "-coverprofile", "-html"})  # files that a program writes
 _SCRATCH = re.compile(r"/tmp/[\w-][\w.-]*")  # noqa: S108 - where agents keep outputs
 
 
@@ -171,6 +172,8 @@ def _is_understood(row: _WorkRow, arguments: Arguments, start: int, globs: Globs
         return False
     if not all(_takes_value(row, value) for _, value in arguments.options):
         return False
+    if not all(is_local_target(value, folder) for name, value in arguments.options if name in _OUTPUTS and value):
+        return False
     operands = arguments.operands
     if globs.every - {place for place, _ in operands}:
         return False
@@ -200,7 +203,7 @@ def _takes_value(row: _WorkRow, value: str) -> bool:
 def _takes_operand(row: _WorkRow, word: str, folder: Project | None) -> bool:
     if row.words is not None and row.words.fullmatch(word):
         return True
-    if row.only_words or word.startswith("-") or folder is None:
+    if row.only_words or word.startswith("-") or folder is None or "://" in word:
         return False
     if row.work == "project" and word.startswith("@"):  # a file of more arguments
         return False

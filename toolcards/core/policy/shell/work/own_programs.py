@@ -30,6 +30,7 @@ _RUNNERS = frozenset({"make", "gmake", "just", "task", "rake", "gradle", "gradle
 _BUILDERS = frozenset({("cargo", "run"), ("go", "run"), ("composer", "run"), ("dart", "run"), ("mix", "run")})
 _NAME = re.compile(r"[A-Za-z][\w:.@/-]*")
 _TOOL_FOLDERS = frozenset({".venv", "venv", ".tox", ".nox", "node_modules", "vendor"})
+_PLUGIN = re.compile(r"^[\w.-]+:[\w.-]+:|^[\w-]+\.[\w.-]+:")
 _TOOL_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _WRAPPERS = re.compile(r"(?:\./)?(gradlew|mvnw|manage\.py)")
 
@@ -51,6 +52,8 @@ def runs_own_program(words: tuple[str, ...], globs: Globs, project: Project) -> 
     arguments = words[start:]
     # Of a makefile in /tmp, the name of a target says nothing.
     is_elsewhere = has_name and any("/tmp/" in word for word in arguments)  # noqa: S108
+    if words[0].endswith(("mvn", "mvnw")) and any(_PLUGIN.search(word) for word in arguments):  # from a registry
+        return False
     is_module = words[:2] == ("go", "run") and not "".join(words[2:3]).startswith(".")  # of another server
     return bool(start) and not is_elsewhere and not is_module and all(is_tame(word, project) for word in arguments)
 
@@ -86,13 +89,22 @@ def _find_tool(words: tuple[str, ...], project: Project) -> int:
     match = _TOOL_PATH.fullmatch(words[0])
     start = 1
     if match is None or project.locate(words[0]) is not TRUE:
-        start = next((place for place in range(1, 5) if words[:1] + words[place - 1 : place] in _TOOL_LAUNCHERS), 0)
-        if not start or any(word.startswith("-") and "filter" not in word for word in words[1 : start - 1]):
+        start = _skip_filters(words)
+        if (words[0], *words[start : start + 1]) not in _TOOL_LAUNCHERS:
             return 0
-        start += 1
+        start += 2
     name = match[1] if match is not None else words[start - 1 : start][0] if len(words) >= start else ""
     is_known = not name or name in _load_words()["senders"] or find_program(name) is not None or is_loud(name)
     return 0 if is_known or not _TOOL_NAME.fullmatch(name) else start
+
+
+def _skip_filters(words: tuple[str, ...]) -> int:
+    """Return where the words begin behind options that name a part of the project."""
+    place = 1
+    while place < len(words) and (words[place] in _SWITCHES or words[place].partition("=")[0] in _FILTERS):
+        takes_next = words[place] in _FILTERS and (words[place] != "-w" or words[0] != "pnpm")
+        place += 2 if takes_next else 1
+    return place
 
 
 def _is_script(words: tuple[str, ...], project: Project) -> bool:
@@ -102,15 +114,7 @@ def _is_script(words: tuple[str, ...], project: Project) -> bool:
 
 def _find_named_script(words: tuple[str, ...]) -> int:
     """Return where the arguments begin if a script is run by its name, or 0."""
-    place = 1
-    while place < len(words):
-        word = words[place]
-        if word in _FILTERS and place + 1 < len(words) and (word != "-w" or words[0] != "pnpm"):
-            place += 2
-        elif word in _SWITCHES or word.partition("=")[0] in _FILTERS:
-            place += 1
-        else:
-            break
+    place = _skip_filters(words)
     if place < len(words) and words[place] in {"run", "run-script"}:
         place += 1
     elif words[0] in {"npm", "bun"} or (place < len(words) and words[place] in _load_words()["package_manager_words"]):

@@ -29,6 +29,7 @@ _VARIABLE = re.compile(
     r"|UPDATE|SEED|THREADS|JOBS|WORKERS|COUNT|CASES|TIMEOUT|MODE|VERBOSE|QUIET|COLOR|TZ|CI|MPLBACKEND|GOMAXPROCS|TEST"
     r"|TESTS|LIMIT|SIZE|PYTHONPATH|CYPRESS|HEADLESS|BROWSER|STATIC|FEATURES|STRICT|SNAPSHOTS)"
 )
+_HOST = re.compile(r"(?:^|_)(?:HOST|URL|URI|ADDR|ADDRESS|DSN)$")
 _MAX_WORD = 256
 
 
@@ -45,7 +46,10 @@ def is_tame(word: str, project: Project) -> bool:
 def is_tame_assignment(word: str, project: Project | None) -> bool:
     """Return whether `NAME=value` may stand before a program of the project."""
     name, sign, value = word.partition("=")
-    return bool(sign) and project is not None and _VARIABLE.fullmatch(name) is not None and is_tame(value, project)
+    if not sign or project is None or not _VARIABLE.fullmatch(name) or "/tmp" in value:  # noqa: S108
+        return False
+    names_host = _HOST.search(name) is not None and "." in value
+    return _LOCAL_ADDRESS.fullmatch(value) is not None if names_host else is_tame(value, project)
 
 
 def is_inside(word: str, project: Project) -> bool:
