@@ -92,3 +92,46 @@ def test_a_cline_input_that_cannot_be_translated_blocks(gate: Gate, change: dict
 def test_without_a_server_cline_runs_nothing_and_its_reports_decide_nothing() -> None:
     assert ask_cline("http://127.0.0.1:9", "tool_call", tool_call=cline_call())["cancel"] is True
     assert ask_cline("http://127.0.0.1:9", "agent_end") == {}
+
+
+def wait_for_person(stage: str, honest: Any) -> Any:
+    """Answer as the server does when no one has answered before the hook's limit."""
+    output = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "Waiting."}
+    return plain(honest | {"hookSpecificOutput": output, "toolcards": honest["toolcards"] | {"waiting": True}})
+
+
+@pytest.mark.usefixtures("cache")
+def test_the_same_call_of_cline_comes_again_under_the_id_of_its_question_once(gate: Gate) -> None:
+    gate.tamper = wait_for_person
+    for _ in range(2):
+        assert ask_cline(gate, "tool_call", tool_call=cline_call()) == {"cancel": True, "errorMessage": "Waiting."}
+    for event in ("agent_abort", "prompt_submit"):  # its run continues, so the question stays
+        assert ask_cline(gate, event) == {} and len(gate.requests) == 2
+    gate.tamper = lambda stage, honest: None
+    for _ in range(2):
+        assert ask_cline(gate, "tool_call", tool_call=cline_call()) == {"cancel": False}
+    ids = [body["tool_use_id"] for _, body in gate.requests]
+    assert ids[0] == ids[1] == ids[2] != ids[3]
+    ask_cline(gate, "agent_end")
+    assert gate.requests[-1][1]["hook_event_name"] == "SessionEnd"
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize(("more", "call"), [
+    ({}, {"input": {"command": "ls "}}), ({}, {"name": "sh"}), ({"workspaceRoots": ["/etc"]}, {}),
+    ({"agent_id": "agent_2", "parent_agent_id": "agent_1"}, {}), ({"sessionContext": {"rootSessionId": "k-2"}}, {}),
+])  # fmt: skip
+def test_another_call_of_cline_never_has_the_id_of_a_question(gate: Gate, more: Any, call: Any) -> None:
+    gate.tamper = wait_for_person
+    ask_cline(gate, "tool_call", tool_call=cline_call())
+    ask_cline(gate, "tool_call", tool_call=cline_call() | call, **more)
+    assert len({body["tool_use_id"] for _, body in gate.requests}) == 2
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_question_of_cline_stays_while_the_server_is_away(gate: Gate) -> None:
+    gate.tamper = wait_for_person
+    ask_cline(gate, "tool_call", tool_call=cline_call())
+    assert ask_cline("http://127.0.0.1:9", "tool_call", tool_call=cline_call())["cancel"] is True
+    ask_cline(gate, "tool_call", tool_call=cline_call())
+    assert len({body["tool_use_id"] for _, body in gate.requests}) == 1

@@ -130,6 +130,14 @@ async def arenew_holds(approvals: Iterable[str]) -> None:
     await group_commit.submit(holds.RenewHolds(approvals))
 
 
+async def arelease_hold(approval: str) -> None:
+    """Keep an approval whose request ends before its answer.
+
+    The same call, sent again under its id, gets the answer.
+    """
+    await group_commit.submit(holds.ReleaseHold(approval))
+
+
 async def areserve_key(source: Source, key: str, request: dict[str, str]) -> HeldKey | StoredAnswer | None:
     """Reserve an idempotency key; return the stored answer if it has one.
 

@@ -20,8 +20,9 @@ from urllib.parse import urlencode
 
 from toolcards.client.common.json_text import parse_strict_object
 from toolcards.client.transport.http_client import HttpClient, Unreachable
-from toolcards.hook_relay.answers import CHECKS, DENIALS, JsonObject, UnusableAnswer
+from toolcards.hook_relay.answers import CHECKS, DENIALS, JsonObject, UnusableAnswer, is_waiting
 from toolcards.hook_relay.programs import PROGRAMS
+from toolcards.hook_relay.translation import keep_question
 
 PATH = "/api/v1/hooks/claude-code"
 HOLD = 930.0  # seconds that a call is held by default
@@ -73,7 +74,11 @@ def relay(options: argparse.Namespace, data: bytes, hook: JsonObject) -> JsonObj
     try:
         answer = _send(options, data, options.limit + MARGIN if check else GIVE_UP)
         output = check(answer, hook, data) if check else {}
+        if program.asks_again and event == "PreToolUse" and is_waiting(answer, data):
+            keep_question(hook)
     except (Unreachable, UnusableAnswer, OSError, ValueError) as error:
+        if program.asks_again and event == "PreToolUse" and not getattr(error, "may_have_arrived", True):
+            keep_question(hook)  # the gate has not seen that the call came again
         deny = DENIALS.get(event)
         if deny is None:
             return program.warn(f"Toolcards did not receive {event} ({error}), so it may be missing there.")
@@ -88,5 +93,6 @@ def _send(options: argparse.Namespace, data: bytes, seconds: float) -> JsonObjec
     key = options.key_file.read_text("utf-8") if options.key_file else os.environ.get(options.key_env, "")
     program = PROGRAMS[options.program]
     query = urlencode({"limit": f"{options.limit:g}", "agent": program.title, "program": program.catalog, "bound": 1})
+    query += "&ask_again=1" if program.asks_again else ""
     client = HttpClient(options.url.rstrip("/"), {"Authorization": f"Bearer {key.strip()}"}, keep_alive=False)
     return client.request("POST", f"{PATH}?{query}", data, seconds)

@@ -71,6 +71,16 @@ def _check_binding(answer: JsonObject, hook: JsonObject, data: bytes, decision: 
     return allowed_input
 
 
+def is_waiting(answer: JsonObject, data: bytes) -> bool:
+    """Return whether the answer denies because no one has answered yet."""
+    binding = answer.get("toolcards")
+    return (
+        isinstance(binding, dict)
+        and binding.get("waiting") is True
+        and binding.get("answers") == hashlib.sha256(data).hexdigest()
+    )
+
+
 def _check_tool(binding: JsonObject, hook: JsonObject) -> str:
     """Return the MCP server of the evaluated tool; raises UnusableAnswer unless it is the tool of this call."""
     tool = binding.get("tool")

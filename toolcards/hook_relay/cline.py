@@ -1,7 +1,8 @@
 """Cline's hooks, translated to and from Claude Code's form.
 
 Read from and tested with cline 3.0.65. Its call ids come from the model, which may reuse them, so each call gets an id
-of ours. A denial is `cancel`: Cline then ends the run, and its model does not receive the reason.
+of ours. A denial is `cancel`: Cline then ends the run, and its model does not receive the reason. While a question of a
+call outlives its hook, the run does not end here, so that the same call after the next prompt gets the answer.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from toolcards.hook_relay.answers import JsonObject
 from toolcards.hook_relay.translation import (
     HookProgram,
     find_first_text,
+    has_question,
     keep_open,
     translate_call,
     translate_result,
@@ -25,6 +27,9 @@ _RUN_EVENTS = {
     "agent_end": "SessionEnd", "agent_error": "SessionEnd", "agent_abort": "SessionEnd",
     "session_shutdown": "SessionEnd",
 }  # fmt: skip
+
+
+_CONTINUED = frozenset(_RUN_EVENTS) - {"session_shutdown"}
 
 
 def _translate(hook: JsonObject, _event: str) -> JsonObject | None:
@@ -41,6 +46,8 @@ def _translate(hook: JsonObject, _event: str) -> JsonObject | None:
         tool, failure = str(record.get("name", "")), None if error is None else format_result(error)
         return translate_result(session, tool, record.get("input"), output=output, error=failure, **subagent)
     if event in _RUN_EVENTS:
+        if event in _CONTINUED and has_question(session):  # the end would withdraw the question of the denied call
+            return None
         return None if subagent else translate_run_event(_RUN_EVENTS[event], hook, session, **_read_text(hook))
     raise ValueError(f"unknown event: {event!r}")
 
@@ -76,4 +83,4 @@ def _format(output: JsonObject, hook: JsonObject) -> JsonObject:
     return {"cancel": False} if changed_input is None else {"cancel": False, "overrideInput": changed_input}
 
 
-CLINE = HookProgram("Cline", "cline", _translate, _format, lambda text: {})
+CLINE = HookProgram("Cline", "cline", _translate, _format, lambda text: {}, asks_again=True)

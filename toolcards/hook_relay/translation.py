@@ -22,6 +22,8 @@ from toolcards.hook_relay.answers import JsonObject
 
 CHANGED = "A person changed the arguments, but this request cannot carry them. To continue, call the tool again with {}"
 
+_QUESTION = "waiting-"
+LONGEST_QUESTION = 86_400.0  # seconds after which an answer is no longer expected
 LONGEST_SESSION = 7 * 86_400.0  # seconds after which the files of a session are removed
 
 
@@ -38,6 +40,7 @@ class HookProgram:
     translate: Callable[[JsonObject, str], JsonObject | None]
     format: Callable[[JsonObject, JsonObject], JsonObject]
     warn: Callable[[str], JsonObject] = lambda text: {"systemMessage": text}
+    asks_again: bool = False  # its limit is below that of questions: they stay, and the same call gets the answer
 
 
 def find_first_text(values: Any) -> str | None:
@@ -56,11 +59,15 @@ def name_mcp_tool(server: Any, tool: Any, name: str) -> tuple[str, JsonObject]:
 
 
 def translate_call(hook: JsonObject, session: str, tool: Any, arguments: Any, **more: Any) -> JsonObject:
-    """Return the PreToolUse of a call, with a new id."""
+    """Return the PreToolUse of a call.
+
+    It has a new id, or that of its open question.
+    """
     if not isinstance(arguments, dict):
         raise ValueError("the arguments of the tool are not an object")
-    call = {"session_id": session, "tool_name": tool, "tool_input": arguments, "tool_use_id": make_id()}
-    return {"hook_event_name": "PreToolUse", "cwd": hook.get("cwd"), **call, **more}
+    call = {"session_id": session, "tool_name": tool, "tool_input": arguments, "tool_use_id": ""}
+    call |= {"hook_event_name": "PreToolUse", "cwd": hook.get("cwd"), **more}
+    return call | {"tool_use_id": take_question(call) or make_id()}
 
 
 def translate_result(
@@ -127,6 +134,37 @@ def close_call(session: str, tool: str, arguments: Any) -> str | None:
             continue
         return path.name.rpartition(".")[2]
     return None
+
+
+def keep_question(call: JsonObject) -> None:
+    """Store the id of a waiting call, for the same call again.
+
+    The same has all fields: agent, tool, server, arguments and folder.
+    """
+    folder = _find_folder(call["session_id"])
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / f"{_name_question(call)}.{call['tool_use_id']}").touch(mode=0o600)
+
+
+def take_question(call: JsonObject) -> str | None:
+    """Return the id of the same waiting call, once."""
+    for path in _find_folder(call["session_id"]).glob(f"{_name_question(call)}.*"):
+        try:
+            path.unlink()  # only one process succeeds: a question has one call
+        except FileNotFoundError:
+            continue
+        return path.name.rpartition(".")[2]
+    return None
+
+
+def _name_question(call: JsonObject) -> str:
+    return f"{_QUESTION}{_digest('', call | {'tool_use_id': ''})}"
+
+
+def has_question(session: str) -> bool:
+    """Return whether a call of the session waits for a person."""
+    newest = max((path.stat().st_mtime for path in _find_folder(session).glob(f"{_QUESTION}*")), default=0.0)
+    return newest > time.time() - LONGEST_QUESTION
 
 
 def forget_session(session: str) -> None:

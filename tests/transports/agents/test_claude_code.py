@@ -561,3 +561,52 @@ async def test_a_program_that_begins_at_home_has_no_project(tell: Any, under: An
     for number, folder in enumerate(["/home/ann", ROOT, "/"]):
         call = {"tool_name": "Edit", "tool_input": {"file_path": f"{ROOT}/a"}, "tool_use_id": f"toolu_{number}"}
         assert (await tell("PreToolUse", cwd=folder, **call))["permissionDecision"] == "deny"
+
+
+async def keep_asking(tell: Any, call_id: str = "toolu_1", **more: Any) -> Any:
+    return await tell("PreToolUse", query="?limit=1&ask_again=1", **(CALL | {"tool_use_id": call_id} | more))
+
+
+async def test_a_question_outlives_a_short_hook_and_the_same_call_gets_the_answer(
+    tell: Any, under: Any, an_approver: Any
+) -> None:
+    await under({"default": "ask"})
+    for _ in range(2):
+        value = await keep_asking(tell)
+        assert value["permissionDecision"] == "deny" and "call the same tool again" in value["permissionDecisionReason"]
+    row = await Approval.objects.aget()
+    assert (row.state, row.held_until) == ("pending", 0) and row.expires_at - row.requested_at > 600
+    await answer(an_approver, "approve")
+    assert (await keep_asking(tell))["permissionDecision"] == "allow"
+    assert (await card()).approval.state == "claimed" and await Approval.objects.acount() == 1
+
+
+async def test_a_question_that_outlived_its_hook_is_denied_with_the_reason(
+    tell: Any, under: Any, an_approver: Any
+) -> None:
+    await under({"default": "ask"})
+    await keep_asking(tell)
+    await answer(an_approver, "deny", reason="Not on a Friday.")
+    value = await keep_asking(tell)
+    assert value["permissionDecision"] == "deny" and "Not on a Friday." in value["permissionDecisionReason"]
+
+
+async def test_a_policy_that_denies_meanwhile_wins_over_an_approval_that_outlived_its_hook(
+    tell: Any, under: Any, an_approver: Any
+) -> None:
+    await under({"default": "ask"})
+    await keep_asking(tell)
+    await answer(an_approver, "approve")
+    await under({"default": "deny"})
+    assert (await keep_asking(tell))["permissionDecision"] == "deny"
+    assert (await card()).state == "output-denied"
+
+
+async def test_a_changed_call_under_the_id_of_a_question_gets_no_answer_of_it(
+    tell: Any, under: Any, an_approver: Any
+) -> None:
+    await under({"default": "ask"})
+    await keep_asking(tell)
+    await answer(an_approver, "approve")
+    value = await keep_asking(tell, tool_input={"command": "git push --force"})
+    assert value["permissionDecision"] == "deny"

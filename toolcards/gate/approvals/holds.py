@@ -2,7 +2,7 @@
 
 An approval on the channel `hook` has a hold, `held_until` in working time (toolcards/clocks.py), which the process that
 holds the request renews. A process that was killed renews nothing, and no hook gets the answer any more: so the
-approval is withdrawn.
+approval is withdrawn. An approval that outlives its request (the agent asks again) has no hold.
 """
 
 from __future__ import annotations
@@ -48,6 +48,14 @@ class RenewHolds(Command):
         """See group_commit.Work."""
         rows = Approval.objects.filter(id__in=self.approvals, state="pending")
         rows.update(held_until=tx.working + HOLD_LEASE)
+
+
+class ReleaseHold(ApprovalCommand):
+    """Keep the approval without a request: the same call, sent again under its id, waits for the answer."""
+
+    def apply(self, tx: Transaction) -> None:
+        """See group_commit.Work."""
+        Approval.objects.filter(id=self.approval, state="pending").update(held_until=0.0)
 
 
 class EndHold(ApprovalCommand):

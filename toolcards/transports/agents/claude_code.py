@@ -26,6 +26,7 @@ from toolcards.transports import shutdown
 from toolcards.transports.agents.claude_code_hooks import (
     DENIALS,
     SILENT,
+    WAITING,
     HookInput,
     deny_pre_tool_use,
     find_gating_event,
@@ -43,7 +44,7 @@ from toolcards.transports.background.connections import PostedBody, hold_approva
 
 log = logging.getLogger(__name__)
 EXPIRY_DELAY = 3.0  # seconds that the clock may be late
-_BINDING = ("run", "call_id", "attempt", "tool", "args_sha256", "call_sha256")
+_BINDING = ("run", "call_id", "attempt", "tool", "args_sha256", "call_sha256", "waiting")
 BINDING_FIELD = "toolcards"  # names the call that an answer is for, see toolcards/hook_relay/
 STOPPING = {"decision": "deny", "reason": {"text": "Toolcards is restarting. Call the tool again in a moment."}}
 BROKEN = "Toolcards could not decide: {} Nothing runs without a decision."
@@ -191,7 +192,8 @@ async def _record(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], lis
     faults: list[str] = []
 
     def on_open(stream: gate.Stream) -> None:
-        stream.patience, stream.program, stream.root = hook.limit, hook.program, find_folder(hook.data)
+        stream.patience = 0 if hook.asks_again else hook.limit
+        stream.program, stream.root = hook.program, find_folder(hook.data)
         posted_body.open(stream)
 
     def on_commit(report: gate.CommitReport) -> None:
@@ -233,8 +235,11 @@ async def _hold(hook: HookInput, approval: str, *, withdraw: bool = False) -> di
     deadline = time.monotonic() + hook.limit
     try:
         row = await shutdown.wait_unless_stopping(
-            _wait_while_allowed(hook, approval, hook.limit + (0 if withdraw else EXPIRY_DELAY))
+            _wait_while_allowed(hook, approval, hook.limit + (0 if withdraw or hook.asks_again else EXPIRY_DELAY))
         )
+        if hook.asks_again and not withdraw and (row is None or row.state == "pending"):
+            await gate.arelease_hold(approval)
+            return WAITING
         if row is None:
             await _withdraw(hook, approval)
             return None if withdraw else STOPPING

@@ -37,6 +37,7 @@ class HookInput:
     limit: float
     agent: str
     program: str = ""  # the agent program in the catalog of tools, if the sender names it
+    asks_again: bool = False  # at the limit the question stays, and the same call comes again under its id
 
     @property
     def run(self) -> str:
@@ -65,7 +66,7 @@ def parse_hook(request: Any, caller: Caller) -> HookInput:
     limit, program = _parse_limit(request.GET.get("limit", "")), request.GET.get("program", "")
     if program and not is_program(program):
         raise Problem(400, "bad_program", "program must be an agent program of the catalog of tools.")
-    hook = HookInput(caller, event, data, text, limit, agent, program)
+    hook = HookInput(caller, event, data, text, limit, agent, program, request.GET.get("ask_again") == "1")
     if gating:
         _check_call(data)
     return hook
@@ -140,6 +141,15 @@ def _parse_limit(text: str) -> float:
 # ---------------------------------------------------------------- outputs
 
 SILENT: dict[str, Any] = {}  # no opinion: the program follows its own rules
+# The question stays, and the agent asks again.
+WAITING = {
+    "decision": "deny", "waiting": True,
+    "reason": {"text": (
+        "Waiting for approval: a person was asked and has not answered yet. The call has not run, and it is not denied."
+        " To get the answer, call the same tool again with exactly the same arguments. Other arguments are a new"
+        " question."
+    )},
+}  # fmt: skip
 NO_ONE = "No one answered in time."
 # Deciders whose permission is passed on. Where only the default allows, the output is silent.
 _EXPLICIT_DECIDERS = frozenset({"human", "rule", "grant", "break_glass"})
