@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support import gating
 from tests.support.fake_gate import Answer, Gate, plain
-from tests.support.server import PATIENCE, until
+from tests.support.server import PATIENCE, Server, until
 from toolcards.client import Toolcards
 from toolcards.mcp.session import Session
 
@@ -212,4 +214,27 @@ def test_each_approval_runs_its_own_call_at_most_once_in_any_order_of_answers_an
             assert asked_runs <= sum((each.tool, each.args) == (tool, {"n": value}) for each in approved)
             assert tool != "read" or results == ["runs"]
             assert len({each.approval for each in gate.calls} - earlier) <= 1 + (step == "race")
+        session.end()
+
+
+def build_policy(effect: str) -> dict[str, Any]:
+    return {"v": 1, "default": "allow", "rules": [{"id": "mail", "effect": effect, "match": {"tool": ["mail"]}}]}
+
+
+def test_an_answer_survives_a_kill_of_the_server_and_a_policy_that_denies_meanwhile_wins(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        gating.activate(server, build_policy("ask"))
+        session = Session(Toolcards(server.base, server.key, timeout=PATIENCE), server="files", answer_within=SHORT)
+        assert call(session, "mail", {"to": "a"}) == "waiting"
+        gating.vote(server, session.run, "approve")
+        server.kill()
+        assert call(session, "mail", {"to": "a"}) == "gate_error"
+        server.start()
+        assert until(lambda: (code := call(session, "mail", {"to": "a"})) != "waiting" and code) == "runs"
+        (card,) = until(lambda: [c for c in gating.calls(server, session.run).values() if "output" in c["state"]])
+        assert card["approval"]["state"] == "succeeded" and len(gating.calls(server, session.run)) == 1
+        assert call(session, "mail", {"to": "a"}) == "waiting"
+        gating.vote(server, session.run, "approve")
+        gating.activate(server, build_policy("deny"))
+        assert until(lambda: (code := call(session, "mail", {"to": "a"})) != "waiting" and code) != "runs"
         session.end()
