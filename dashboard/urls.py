@@ -69,6 +69,7 @@ ANSWERING = [
     path("approvals/<str:pk>/undo", inbox.undo, name="undo"),
     path("approvals/<str:pk>/", inbox.approval, name="approval"),
     path("calls/<number:run>-<number:ordinal>/settle", call_views.settle, name="settle"),
+    path("calls/<number:run>-<number:ordinal>/refusal", call_views.answer_refusal, name="refusal"),
 ]
 
 POLICY = [

@@ -25,6 +25,7 @@ from toolcards.client.common import error_codes
 from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls.call_json import compute_view_sha256, summarize
 from toolcards.core.calls.card import Card, ToolCallState
+from toolcards.core.calls.refusals import is_refused, is_retryable
 from toolcards.core.calls.summary import has_whole_summary
 from toolcards.gate import can_undo
 from toolcards.models import ToolCall
@@ -197,6 +198,23 @@ class CardView:
     def denied_by(self) -> str:
         """Return who or what denied the call."""
         return labels.describe_actor(self.card.denied_by)
+
+    @property
+    def is_refused(self) -> bool:
+        """Return whether the agent's own reviewer refused the call."""
+        return is_refused(self.card)
+
+    @property
+    def is_retryable(self) -> bool:
+        """Return whether a person can let the refused call try again."""
+        return is_retryable(self.card)
+
+    @property
+    def retry_sentence(self) -> str:
+        """Return what a person answered to the refusal, or ""."""
+        if not self.card.retry:
+            return ""
+        return labels.RETRY_SENTENCES[self.card.retry].format(labels.describe_actor(self.card.retry_by))
 
     @property
     def agent_message(self) -> str:

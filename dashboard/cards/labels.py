@@ -81,6 +81,12 @@ MANUAL_OUTCOME_NOTES = {
     True: "The agent reported no result. If one still arrives, it replaces this outcome.",
     False: "The agent’s own result arrived later and takes precedence.",
 }
+# What a person answered to a refusal by the agent's own reviewer.
+RETRY_SENTENCES = {
+    "granted": "{} let it try again: the same call of this run runs once.",
+    "dismissed": "Dismissed by {}.",
+    "used": "{} let it try again, and it was tried again.",
+}
 # The same if the input was incomplete: then nothing can have run.
 UNWRITTEN_SENTENCES = {
     "aborted": "The run was stopped while the agent was still writing this input. The tool did not run.",

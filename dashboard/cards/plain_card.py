@@ -68,8 +68,8 @@ def _has_no_answer(view: CardView) -> bool:
     return not (card.awaiting_client or is_approved_by_person)
 
 
-def _has_no_rule(view: CardView) -> bool:
-    return view.card.approval is None or not view.card.approval.lasting_rule
+def _is_plain_denial(view: CardView) -> bool:
+    return not view.is_refused and (view.card.approval is None or not view.card.approval.lasting_rule)
 
 
 def _is_plain_answer(view: CardView) -> bool:
@@ -138,5 +138,5 @@ _FORMS: dict[str, PlainForm] = {
     ToolCallState.INPUT_AVAILABLE: PlainForm(_has_no_answer, lambda html: f"\n{html.input}\n {html.output}\n\n"),
     ToolCallState.OUTPUT_AVAILABLE: PlainForm(_has_no_answer, lambda html: f"\n{html.input}\n{html.output} \n"),
     ToolCallState.APPROVAL_RESPONDED: PlainForm(_is_plain_answer, _render_answer),
-    ToolCallState.OUTPUT_DENIED: PlainForm(_has_no_rule, _render_denial),
+    ToolCallState.OUTPUT_DENIED: PlainForm(_is_plain_denial, _render_denial),
 }

@@ -191,6 +191,6 @@ def find_return_path(request: HttpRequest) -> str:
     if next_url.startswith("/") and url_has_allowed_host_and_scheme(next_url, allowed_hosts=None):
         return next_url
     page = urlsplit(request.headers.get("Referer", ""))
-    if page.netloc != request.get_host() or page.path.endswith(("/vote", "/undo", "/votes", "/settle")):
+    if page.netloc != request.get_host() or page.path.endswith(("/vote", "/undo", "/votes", "/settle", "/refusal")):
         return "/approvals/"
     return page._replace(scheme="", netloc="", path="/" + page.path.lstrip("/"), fragment="").geturl()

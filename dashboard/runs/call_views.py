@@ -29,7 +29,7 @@ from dashboard.runs.views import read_query_number
 from toolcards import gate
 from toolcards.core.calls.call_json import build_call_json
 from toolcards.core.calls.card import KINDS
-from toolcards.gate import ManualOutcome, RequestRefused
+from toolcards.gate import ManualOutcome, RefusalAnswer, RequestRefused
 from toolcards.models import ToolCall
 
 NO_RESULT_OPTION = (NO_RESULT, NO_RESULT_WORD)
@@ -146,6 +146,35 @@ def _settle_by_json(request: HttpRequest, run: int, ordinal: int) -> HttpRespons
 
 
 settle = by_body(_settle_by_form, _settle_by_json)
+
+
+class RefusalForm(forms.Form):
+    """The answer to a call that the agent's own reviewer refused."""
+
+    refusal = forms.ChoiceField(choices=[(name, name) for name in ("retry", "dismiss")])
+    rev = forms.IntegerField(min_value=0)
+
+
+@require_POST
+@needs(VOTE)
+def answer_refusal(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
+    """Let a refused call try again once, or dismiss it."""
+    call = _find_call(run, ordinal)
+    if call is None:
+        raise Http404
+    form = RefusalForm(request.POST)
+    if not form.is_valid():
+        return render_rejected_vote(request, call, 422, join_errors(form))
+    may_retry = form.cleaned_data["refusal"] == "retry"
+    try:
+        gate.answer_refusal(request.user, RefusalAnswer(run, ordinal, may_retry, form.cleaned_data["rev"]))
+    except RequestRefused as refused:
+        return render_rejected_vote(request, _find_call(run, ordinal) or call, refused.status, refused.message)
+    if is_htmx_request(request):
+        return render_fresh_card(request, _find_call(run, ordinal) or call)
+    words = "may try again once" if may_retry else "is dismissed"
+    messages.success(request, f"{mark_text(call.tool)} {words}.")
+    return HttpResponseSeeOther(find_return_path(request))
 
 
 def _find_call(run: int, ordinal: int) -> ToolCall | None:

@@ -41,6 +41,7 @@ class ConnectMethod:
     notes: tuple[str, ...] = ()
     guide: str = ""  # the document with the details
     by_project: bool = False
+    starter: str = ""  # the starter policy that fits it
 
     @property
     def abilities(self) -> tuple[tuple[str, str, str], ...]:
@@ -92,6 +93,7 @@ def _build_method(recipe: Recipe) -> ConnectMethod:
         notes=recipe.notes,
         guide=recipe.guide,
         by_project=recipe.by_project,
+        starter=recipe.starter,
     )
 
 

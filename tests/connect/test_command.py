@@ -46,6 +46,7 @@ def test_the_command_ends_when_its_probe_was_held_and_released(server: Server, a
     somebody.join()
     assert "held, approved and released" in result
     assert "+++" in result and server.key not in result
+    assert "the starter policy “Follow the agent” fits it" in result
     assert "Nothing to do" in ran("claude-code", "--yes", "--url", server.base, "--no-wait")
     assert "* claude-code" in ran("list")
     assert "Removed" in ran("claude-code", "--undo", "--yes")

@@ -32,6 +32,7 @@ OTHER_TESTS = {
 }  # fmt: skip
 # Tests of one theme that goes through several modules.
 THEMES = {
+    "gate/approvals/test_refused_calls", "gate/decisions/test_retries",
     "acp/test_requests_to_server",
     "adapters/test_faults", "adapters/test_traces", "adapters/test_unknown_kinds",
     "client/common/test_digest_agreement", "client/test_bad_answers", "client/test_bad_answers_javascript",

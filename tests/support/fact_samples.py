@@ -41,6 +41,7 @@ SAMPLES: list[f.AnyFact] = [
     f.SnapshotReceived("c", "yes"),
     *(f.CallClosed("c", how) for how in get_args(f.CloseReason)),
     f.ManualOutcomeRecorded("c", "failed", "the file is not there", ALICE),
+    f.RetryChanged("c", "granted", ALICE),
     f.CallRemoved("c"),
     f.AnomalyRecorded("c", "ungoverned"),
     f.RunStarted(scope="r", tools=[{"name": "look", "annotations": {"readOnlyHint": True}}]),

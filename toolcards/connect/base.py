@@ -133,6 +133,7 @@ class Recipe:
     transport: str = "http"
     undo_hint: str = "Removes exactly what was written:"
     next_step: str = "Restart it."
+    starter: str = ""  # the starter policy that fits it, "" for any
     probe_offline: Callable[[Target], str] | None = None  # its denial with no server running; "" if it does not deny
     find_warning: Callable[[Target], str] | None = None  # a problem on this computer; "" for none
 

@@ -264,6 +264,8 @@ class _Command:
             report_offline(target.url, target.key, agent=recipe.title, denial=denial, method=how)
             self.write(f"Without a server it runs nothing ({how}): {denial}")
         self.write(f"{recipe.title} is connected. {recipe.next_step}")
+        if recipe.starter:
+            self.write(f"It reviews its own calls: the starter policy “{recipe.starter}” fits it (Policy, Draft).")
 
 
 def get_program() -> str:

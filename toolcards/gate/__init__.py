@@ -55,10 +55,17 @@ from toolcards.gate.agents.keyed_stream import KeyedStream
 from toolcards.gate.agents.liveness import REQUEST_LEASE
 from toolcards.gate.agents.stream_end import build_end_of_stream
 from toolcards.gate.agents.stream_queue import CommitReport
-from toolcards.gate.approvals import browser_votes, expiry, manual_outcome, reevaluation, revocation, votes
+from toolcards.gate.approvals import (
+    browser_votes,
+    expiry,
+    manual_outcome,
+    reevaluation,
+    revocation,
+    votes,
+)
 from toolcards.gate.approvals.browser_votes import VotedCall, Voter
 from toolcards.gate.approvals.expected_decisions import expect_decision
-from toolcards.gate.approvals.manual_outcome import ManualOutcome
+from toolcards.gate.approvals.manual_outcome import ManualOutcome, RefusalAnswer
 from toolcards.gate.approvals.revocation import can_undo
 from toolcards.gate.approvals.votes import Ballot
 from toolcards.gate.call_trace import TraceStep, iterate_steps
@@ -150,6 +157,12 @@ def record_manual_outcome(person: Any, outcome: ManualOutcome) -> Card:
     return card
 
 
+def answer_refusal(person: Any, answer: RefusalAnswer) -> Card:
+    """Let a refused call try again once, or dismiss it."""
+    card: Card = group_commit.execute(manual_outcome.AnswerRefusal(person, answer))
+    return card
+
+
 def set_kill_switch(actor: str, on: bool, reason: str = "", kind: str = "human") -> dict[str, Any]:
     """Turn the kill switch on or off."""
     return emergency.set_kill_switch(actor, on, reason, kind)
@@ -191,6 +204,7 @@ __all__ = [
     "ManualOutcome",
     "NotAllowed",
     "NotFound",
+    "RefusalAnswer",
     "RequestRefused",
     "StoredAnswer",
     "Stream",
@@ -209,6 +223,7 @@ __all__ = [
     "aexpire_approval",
     "afind_decision",
     "aget_decision",
+    "answer_refusal",
     "arecord_heartbeat",
     "arecord_pulse",
     "arecord_result",

@@ -129,6 +129,10 @@ PERMIT_WORDS: dict[str, str] = {
     "unknown": "The permit was used: the outcome is unknown",
 }  # fmt: skip
 
+RETRY_WORDS = {
+    "granted": "let it try again, once", "dismissed": "dismissed the refusal", "used": "let it try again: now used",
+}  # fmt: skip
+
 
 def _format_output(output: Any) -> str:
     return strip_sequences(excerpts.format_value(get_redactor().value(output)))
@@ -172,6 +176,11 @@ _DESCRIBE: dict[type, Callable[[Any], Description]] = {
         f"{labels.describe_actor(fact.by)} recorded that it {fact.outcome}",
         fact.note,
         "err" if fact.outcome == "failed" else "ok",
+    ),
+    f.RetryChanged: lambda fact: (
+        f"{labels.describe_actor(fact.by)} {RETRY_WORDS.get(fact.state, fact.state)}",
+        "",
+        "deny" if fact.state == "dismissed" else "ok",
     ),
     f.CallRemoved: lambda fact: ("Its step was reset; the card was removed", "", "off"),
     f.AnomalyRecorded: lambda fact: (labels.ANOMALIES.get(fact.code, fact.code.replace("-", " ")), "", "err"),

@@ -81,6 +81,7 @@ facts: st.SearchStrategy[Any] = st.one_of(
     st.builds(f.SnapshotReceived, ids, values, st.sampled_from([None, "", "boom"])),
     st.builds(f.CallClosed, ids, st.sampled_from(["expired", "superseded", "cancelled"])),
     st.builds(f.ManualOutcomeRecorded, ids, st.sampled_from(["succeeded", "failed"]), texts, bys),
+    st.builds(f.RetryChanged, ids, st.sampled_from(["granted", "dismissed", "used"]), bys),
     st.builds(f.AnomalyRecorded, ids, st.just("ungoverned")), st.builds(f.RunStarted, scope=scopes, agent=texts),
     st.builds(f.MessageStarted, message_id=st.sampled_from(["", "m1", "m2"])),
     st.builds(f.LaneStarted, lane=st.just("sub"), name=texts, parent_call=ids),

@@ -84,6 +84,13 @@ def test_a_key_made_on_the_page_stands_in_its_texts_once(admin: Client, recipe: 
     assert secret not in admin.get(f"/connect/{recipe.name}/").content.decode()
 
 
+@pytest.mark.parametrize(("name", "is_proposed"), [("claude-code", True), ("codex", True), ("opencode", False)])
+def test_agents_that_review_their_calls_get_the_starter_that_follows_them(
+    admin: Client, name: str, is_proposed: bool
+) -> None:
+    assert ("Follow the agent" in admin.get(f"/connect/{name}/").content.decode()) is is_proposed
+
+
 def test_only_who_may_make_keys_can_make_one_there(client: Client, a_person: Any) -> None:
     client.force_login(a_person("approver"))
     assert client.post("/connect/claude-code/").status_code == 403

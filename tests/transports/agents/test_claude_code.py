@@ -389,6 +389,25 @@ async def test_an_earlier_call_answers_no_permission_request_of_a_later_one(
         await tell("PostToolUse", **BASH, tool_use_id=call_id, tool_response="ran")
 
 
+async def test_a_call_that_the_program_refused_is_tried_again_once_if_a_person_lets_it(
+    tell: Any, under: Any, an_approver: Any
+) -> None:
+    await under(OPEN)
+    assert await tell("PreToolUse", **CALL) == {}
+    assert await tell("PermissionDenied", **CALL, reason="too risky") == {}
+    call_card = await card()
+    assert (call_card.state, call_card.denied_by.kind, call_card.denied) == ("output-denied", "host", "too risky")
+    row = await ToolCall.objects.aget()
+    answer_refusal = in_thread(
+        lambda: gate.answer_refusal(an_approver, gate.RefusalAnswer(row.run_id, 1, True, row.rev))
+    )
+    await answer_refusal()
+    other = BASH | {"tool_input": {"command": "git push --tags"}}
+    assert await tell("PreToolUse", **other, tool_use_id="toolu_2") == {}
+    assert (await tell("PreToolUse", **BASH, tool_use_id="toolu_3"))["permissionDecision"] == "allow"
+    assert await tell("PreToolUse", **BASH, tool_use_id="toolu_4") == {}
+
+
 async def test_a_denied_call_is_denied_again_when_the_program_asks(tell: Any, under: Any) -> None:
     await under({"default": "deny"})
     await tell("PreToolUse", **CALL)

@@ -169,6 +169,7 @@ RECIPE = Recipe(
     by_hand=(Snippet("claude_agent_ts", "In an app on the Claude Agent SDK for TypeScript", AGENT_SDK),),
     guide=CODING_GUIDE,
     transport="hooks",
+    starter="Follow the agent",
     probe_offline=probe_offline,
     find_warning=find_warning,
 )  # fmt: skip

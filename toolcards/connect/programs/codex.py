@@ -111,5 +111,6 @@ RECIPE = Recipe(
     guide=CODING_GUIDE,
     transport="hooks",
     next_step="Start codex, type /hooks and trust them: until then Codex ignores them.",
+    starter="Follow the agent",
     probe_offline=probe_offline,
 )

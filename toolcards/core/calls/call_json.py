@@ -60,6 +60,7 @@ def build_call_json(card: Card, *, run: str, id: str) -> dict[str, Any]:  # noqa
         "detail": card.detail,
         "denied": _build_denial(card),
         "by_hand": _build_manual_outcome(card.by_hand),
+        "retry": {"state": card.retry, "by": _build_actor(card.retry_by)} if card.retry else None,
         "agent_note": card.agent_note or None,
     }
 

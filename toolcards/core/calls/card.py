@@ -194,6 +194,8 @@ class Card:
     denied: str = ""
     denied_by: Actor | None = None
     by_hand: CardManualOutcome | None = None  # kept if a real result follows
+    retry: str = ""  # of a call that its host refused: granted, dismissed or used (facts.RetryChanged)
+    retry_by: Actor | None = None
     approval: CardApproval | None = None
     decision: CardDecision | None = None
     permit: CardPermit | None = None

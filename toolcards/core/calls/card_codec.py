@@ -25,7 +25,7 @@ _PLAIN_FIELDS = tuple(f.name for f in fields(Card) if f.name not in {"text", "se
 _DEFAULTS = Card("").__dict__
 _NESTED = {
     "tool": CardTool, "error": CardError, "approval": CardApproval, "decision": CardDecision, "times": Milestones,
-    "denied_by": Actor, "by_hand": CardManualOutcome, "permit": CardPermit,
+    "denied_by": Actor, "by_hand": CardManualOutcome, "retry_by": Actor, "permit": CardPermit,
 }  # fmt: skip
 
 

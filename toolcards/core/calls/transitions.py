@@ -11,6 +11,7 @@ The columns are the card's situations, the words the moves:
   passed  the conversation continued: what the app still owed is not reported any more
   paused  as it was: the run ended to wait for the answer
   by-hand done or failed as a person recorded, and still soft: a real result replaces it
+  retried a person answered a refusal by the host, or the agent used that answer
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ closed/superseded   .      .                 passed        superseded  .        
 closed/changed      .      .                 superseded    superseded  superseded    .          .       .       .       .
 closed/cancelled    .      .                 .             aborted     aborted       .          .       .       .       .
 settled-by-hand     .      .                 .             .           .             .          by-hand .       .       .
+retry-moved         .      .                 .             .           .             .          .       .       .       retried
 removed             .      gone              gone          gone        gone          gone       gone    gone    gone    gone
 odd                 .      odd               odd           odd         odd           odd        odd     odd     odd     odd
 """

@@ -1,4 +1,4 @@
-"""Manual outcome for a call whose result is unknown. A late result overrides it.
+"""What a person records about a call that ended: its outcome if that is unknown, or that a refused one may try again.
 
 A call that was running when its agent lost contact may or may not have taken effect. A person checks and records the
 outcome. A result that the agent still sends replaces it (core/calls/transitions.py).
@@ -13,7 +13,9 @@ from typing import Any
 from toolcards.audit import trail
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
+from toolcards.core.calls.refusals import is_retryable
 from toolcards.gate.approvals.votes import clean_comment, format_age
+from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import list_identities, load_terms, may_vote
 from toolcards.gate.refusals import AlreadyDecided, InvalidRequest, NotAllowed, NotFound
 from toolcards.gate.writer import audit_entries
@@ -103,3 +105,47 @@ class RecordManualOutcome(Command):
         if card.permit is not None and card.permit.state == "unknown":
             tx.record(memory, f.PermitChanged(card.call_id, outcome, card.permit.id, tx.now), card)
         tx.record(memory, f.ManualOutcomeRecorded(card.call_id, outcome, note, actor, tx.now), card)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------- a call that the agent's own reviewer refused
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalAnswer:
+    """The answer to a refused call (run and ordinal), with the revision that the person saw."""
+
+    run: int
+    ordinal: int
+    may_retry: bool
+    rev: int
+
+
+class AnswerRefusal(Command):
+    """Record the answer if the refused call is unanswered, and the card's revision is the one shown."""
+
+    def __init__(self, person: Any, answer: RefusalAnswer) -> None:
+        super().__init__()
+        self.person, self.refusal_answer = person, answer
+
+    def apply(self, tx: Transaction) -> None:
+        """See group_commit.Work."""
+        answer = self.refusal_answer
+        if not ToolCall.objects.not_removed().filter(run=answer.run, ordinal=answer.ordinal).exists():
+            raise NotFound("Call not found.")
+        if not may_vote(self.person):
+            raise NotAllowed("You do not have permission to vote.")
+        memory = tx.load_run(answer.run)
+        card = memory.board.cards[answer.ordinal]
+        actor, state = f.Actor("human", self.person.get_username()), "granted" if answer.may_retry else "dismissed"
+        if (card.retry, card.retry_by) != (state, actor):  # the same answer again changes nothing
+            if not is_retryable(card):
+                raise AlreadyDecided("This call cannot be tried again, or it is answered already.", code="not_refused")
+            if answer.rev != card.rev:
+                raise AlreadyDecided("The call has changed since you saw it. Review it again.", code="stale_rev")
+            details = {"args_sha256": digest_input(card), "source": memory.row.source.name}
+            act = audit_entries.build_call_act(
+                memory, card, f"retry.{state}", actor.kind, actor.name, tx.now, **details
+            )
+            tx.audit_acts.append(act)
+            tx.record(memory, f.RetryChanged(card.call_id, state, actor, tx.now), card)  # type: ignore[arg-type]
+        self.answer = memory.board.cards[card.ordinal]

@@ -72,6 +72,7 @@ def evaluate_call(
     tool_snapshot = _snapshot_tool(memory, card, schema_sha256)
     decision = _decide(memory, card, tool_snapshot, can_wait=can_wait, now=now)
     decision = limit_waiting(tx, memory.row.source_id, decision)
+    decision = grants.use_retry(tx, memory, card, decision, channel, now)
     tx.record(memory, build_decision_fact(card, decision, args_sha256, now, tool_snapshot), card)
     _count_use(tx, decision, now)
     if decision.effect == Effect.DENY:

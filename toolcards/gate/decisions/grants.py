@@ -1,4 +1,8 @@
-"""Grants: standing approvals that satisfy one ask rule, in a scope, for a limited time."""
+"""Grants: standing approvals that satisfy one ask rule, in a scope, for a limited time.
+
+And one retry of a call that the agent's own reviewer refused. It only takes the place of that reviewer: what policy
+denies or asks about, it denies or asks about again.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from django.db import connection, models, transaction
 from toolcards.audit.trail import Act, write_acts
 from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.clocks import clock
+from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.policy import decision as policy
 from toolcards.core.policy.grants import make_agent_scope
@@ -21,6 +26,8 @@ from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import list_voters
 from toolcards.gate.refusals import InvalidRequest, NotFound
 from toolcards.gate.writer.bulk_sql import fit_text
+from toolcards.gate.writer.cache.run_memory import RunMemory
+from toolcards.gate.writer.transaction import Transaction
 from toolcards.ids import new_id
 from toolcards.models import Approval, Grant, PolicyVersion, Run
 
@@ -170,3 +177,35 @@ def revoke_grants_of(person: Any) -> int:
 
 def _describe(row: Grant) -> dict[str, str]:
     return {"grant": row.id, "rule": row.rule, "tool": row.tool}
+
+
+# ---------------------------------------------------------------- one retry of a call that its host refused
+
+
+def use_retry(
+    tx: Transaction, memory: RunMemory, card: Card, decision: policy.PolicyDecision, channel: str, now: float
+) -> policy.PolicyDecision:
+    """Return the decision.
+
+    If a person let this call try again, it is theirs, and the retry is used.
+    """
+    if decision.effect is not policy.Effect.ALLOW or channel != "hook":
+        return decision
+    refused_card = _find_granted(memory, card)
+    if refused_card is None or refused_card.retry_by is None:
+        return decision
+    person = refused_card.retry_by
+    tx.record(memory, f.RetryChanged(refused_card.call_id, "used", person, now), refused_card)
+    reason = f"{person.name} let this call try again, once."
+    return decision.with_changes(code="retry", reason=reason, by=person, rule="", rules=())
+
+
+def _find_granted(memory: RunMemory, card: Card) -> Card | None:
+    """Return the refused call of the run that is the same as this one and may be tried again."""
+    granted_cards = (each for each in memory.board.cards.values() if each.retry == "granted")
+    return next((each for each in granted_cards if _identify(each) == _identify(card)), None)
+
+
+def _identify(card: Card) -> tuple[str, ...]:
+    place = (card.tool.name, card.tool.source, card.folder, make_agent_scope(card.agent_path))
+    return (*place, digest_input(card))

@@ -23,6 +23,8 @@ SHORTEST = [
     ('{"type":"closed","call_id":"c","how":"expired"}', f.CallClosed, {"call_id": "c", "how": "expired", "reason": ""}),
     ('{"type":"settled-by-hand","call_id":"c","outcome":"failed"}', f.ManualOutcomeRecorded,
      {"call_id": "c", "outcome": "failed", "note": "", "by": {"kind": "human", "name": ""}}),
+    ('{"type":"retry-moved","call_id":"c","state":"granted"}', f.RetryChanged,
+     {"call_id": "c", "state": "granted", "by": {"kind": "human", "name": ""}}),
     ('{"type":"removed","call_id":"c"}', f.CallRemoved, {"call_id": "c"}),
     ('{"type":"odd","call_id":"c","code":"ungoverned"}', f.AnomalyRecorded, {"call_id": "c", "code": "ungoverned"}),
 ]  # fmt: skip

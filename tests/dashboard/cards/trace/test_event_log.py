@@ -74,6 +74,8 @@ SENTENCES: list[tuple[Any, str, str]] = [
     (f.CallClosed("c", "truncated", reason="gone"), "No result was received", "gone"),
     (f.CallClosed("c", "expired"), "No one answered in time", ""),
     (f.ManualOutcomeRecorded("c", "failed", note="looked", by=ANN), "ann recorded that it failed", "looked"),
+    (f.RetryChanged("c", "granted", ANN), "ann let it try again, once", ""),
+    (f.RetryChanged("c", "dismissed", ANN), "ann dismissed the refusal", ""),
     (f.CallRemoved("c"), "Its step was reset; the card was removed", ""),
     (f.AnomalyRecorded("c", "ungoverned"), "Ran outside the gate, without a decision", ""),
     (f.AnomalyRecorded("c", "no-such-code"), "no such code", ""),

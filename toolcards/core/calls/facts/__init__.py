@@ -50,6 +50,7 @@ from toolcards.core.calls.facts.outcome_facts import (
     OutputFailed,
     OutputPartial,
     OutputReady,
+    RetryChanged,
     SnapshotReceived,
 )
 from toolcards.core.calls.facts.run_facts import (
@@ -104,6 +105,7 @@ __all__ = [
     "OutputReady",
     "PermitChanged",
     "PolicyDecided",
+    "RetryChanged",
     "RunEnded",
     "RunFact",
     "RunStarted",

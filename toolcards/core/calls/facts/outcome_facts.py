@@ -124,6 +124,17 @@ class ManualOutcomeRecorded:
 
 
 @dataclass(frozen=True, slots=True)
+class RetryChanged:
+    """A person let a call that its host refused try again, or dismissed it; or the retry was used."""
+
+    type: ClassVar[str] = "retry-moved"
+    call_id: str
+    state: Literal["granted", "dismissed", "used"]
+    by: Actor = Actor("human")
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class CallRemoved:
     """The step was reset: the card is removed."""
 
@@ -146,5 +157,5 @@ WITHDRAWN_REASON = "The agent withdrew the question."  # of a closed call; pages
 
 OutcomeFact: TypeAlias = (
     OutputPartial | OutputReady | OutputFailed | OutputDenied | OutcomeReported | SnapshotReceived | CallClosed
-    | ManualOutcomeRecorded | CallRemoved | AnomalyRecorded
+    | ManualOutcomeRecorded | RetryChanged | CallRemoved | AnomalyRecorded
 )  # fmt: skip

@@ -169,6 +169,7 @@ _MOVES: dict[str, Callable[[Card, Any], Card]] = {
     "paused": approval_handlers.pause_run,
     "expired": approval_handlers.expire_approval,
     "by-hand": outcome_handlers.record_manual_outcome,
+    "retried": outcome_handlers.change_retry,
     "gone": lambda card, fact: card.replace(removed=True),
     "odd": lambda card, fact: card.with_anomaly(fact.code, fact.at),
     **{cause: outcome_handlers.build_soft_end(cause) for cause in _CAUSES},

@@ -13,6 +13,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, CardApproval, CardError, CardManualOutcome, ToolCallState
 from toolcards.core.calls.identity import is_frozen
 from toolcards.core.calls.reducer.input_handlers import update_identity
+from toolcards.core.calls.refusals import is_retryable
 
 S = ToolCallState
 NO_RESULT = "no-result"
@@ -144,6 +145,16 @@ def record_manual_outcome(card: Card, fact: f.ManualOutcomeRecorded) -> Card:
         error=CardError(fact.note) if has_failed else None,
         by_hand=CardManualOutcome(fact.outcome, fact.by, fact.note, fact.at),
     )  # fmt: skip
+
+
+def change_retry(card: Card, fact: f.RetryChanged) -> Card:
+    """Set the answer to a refusal by the host.
+
+    It is given once, and used once.
+    """
+    if not is_retryable(card) if fact.state != "used" else card.retry != "granted":
+        return card
+    return card.replace(retry=fact.state, retry_by=card.retry_by if fact.state == "used" else fact.by)
 
 
 def await_client(card: Card, fact: f.CallClosed) -> Card:
