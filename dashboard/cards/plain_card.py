@@ -110,7 +110,8 @@ def _render_denial(html: CardHtml) -> str:
     suggestion = card.decision.suggest if card.decision else ""
     return (
         f'\n<div class="denial" id="{html.dom}-denial" role="group" aria-label="Denial">\n  <p class="by">\n'
-        f"    {render_icon('ban')}\n    <span>\n      Denied by <b>{mark_html(view.denied_by)}</b>{moment}{expiry}\n"
+        f"    {render_icon('ban')}\n    <span>\n      \n"
+        f"        Denied by <b>{mark_html(view.denied_by)}</b>{moment}{expiry}\n"
         f"    </span>\n  </p>\n  {_render_message(view.agent_message)}\n  {_render_suggestion(suggestion)}\n</div>\n"
         f"\n{html.input}\n {html.output}\n"
     )
