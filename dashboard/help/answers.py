@@ -148,6 +148,13 @@ class Denial(Answer):
     by: Actor | None
 
 
+class Retry(Answer):
+    """The answer of a person to a refusal by the agent's own reviewer."""
+
+    state: Literal["granted", "dismissed", "used"]
+    by: Actor | None
+
+
 class ManualOutcome(Answer):
     """The outcome that a person recorded for a call without a result."""
 
@@ -192,6 +199,7 @@ class Call(Answer):
     detail: Any
     denied: Denial | None
     by_hand: ManualOutcome | None
+    retry: Retry | None
     agent_note: str | None
     truncated: list[str] = []
 
