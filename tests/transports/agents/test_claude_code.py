@@ -95,6 +95,7 @@ async def test_under_follow_the_agent_work_in_the_project_gets_no_opinion(tell: 
         ("Bash", {"command": "cd /srv/app && pytest -q tests | tail -5"}),
         ("Bash", {"command": "git add -A && git commit -m 'Fix it'"}),
         ("Read", {"file_path": "/srv/app/README.md"}),
+        ("ExitPlanMode", {"plan": "Fix it."}),
     ]
     for number, (tool, value) in enumerate(work):
         call = {"tool_name": tool, "tool_input": value, "tool_use_id": f"toolu_{number}", "cwd": "/srv/app"}

@@ -32,8 +32,10 @@ def test_there_are_enough_of_them():
 @loop_over(("tool", "server", "kind"), CHANGES)
 def test_policies_that_ask_about_changes_ask_about_what_changes(tool, server, kind):
     assert find_kinds(tool, server) == (kind,)
-    for policy in ("ask-on-writes", "locked-down", "follow-the-agent"):
+    for policy in ("ask-on-writes", "locked-down"):
         assert effect(policy, tool, server) is not Effect.ALLOW, policy
+    is_left_to_the_agent = kind == "switch_mode"
+    assert (effect("follow-the-agent", tool, server) is Effect.ALLOW) is is_left_to_the_agent
 
 
 @loop_over(("tool", "server", "kind"), LOOKINGS)

@@ -38,7 +38,7 @@ ASK_SECRETS = {
 INSIDE = {"path": "", "op": "inside_project"}
 # What the agent's own mode decides under *Follow the agent*: looking, and work in the project that can be undone there.
 LEFT_TO_THE_AGENT = [
-    {"kind": ["read", "search", "think", "fetch"]},
+    {"kind": ["read", "search", "think", "fetch", "switch_mode"]},
     {"kind": ["execute"]} | READ_ONLY,
     {"kind": ["execute"], "args": [{"path": "", "op": "effect", "value": ["none", *WORK]}, INSIDE]},
     {"kind": ["edit", "move"], "args": [INSIDE]},
