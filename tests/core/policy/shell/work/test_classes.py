@@ -93,6 +93,7 @@ def test_the_words_of_a_shell_have_the_class_of_their_line() -> None:
 
 
 UNCOVERED = [
+    "docker compose -f /tmp/x.yml up -d", "docker compose up -d -f /tmp/x", "make -f - report", "pytest -k /tmp/x",
     "pandoc a.md -o package.json", "pandoc a.md -o a/.git/hooks/x", "pandoc https://a.example/x",
     "pandoc a.md -o ../x",
     "helm template x https://a.example/chart.tgz", "helm template x oci://a.example/chart",

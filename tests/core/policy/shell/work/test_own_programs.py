@@ -32,6 +32,11 @@ OWN = [
     "poetry run interrogate src",
 ]
 OTHERS = [
+    "make -f - report",
+    "make -f- report",
+    "python .venv/bin/twine.py",
+    "node node_modules/vercel/dist/index.js",
+    "cargo run --config target.x.runner=evil -- --once",
     "pnpm dlx exec cowsay",
     "yarn dlx exec cowsay",
     "uv tool run cowsay",

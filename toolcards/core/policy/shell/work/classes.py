@@ -37,7 +37,7 @@ _SHELLS = frozenset({"bash", "sh", "/bin/bash", "/bin/sh"})
 _DURATION = re.compile(r"[0-9.]+[smh]?")
 _SELECTION = re.compile(r"::[\w\[\]:.-]*$")
 _PLAIN_VALUE = re.compile(r"(?!.*(?:^|[=:,])[/~])(?!.*\.\.(?:/|$))[^\x00-\x1f]*")
-_OUTPUTS = frozenset({"-o", "--output", "--output-dir", "-coverprofile", "-html"})  # files that a program writes
+_OUTPUTS = frozenset({"-o", "--output", "--output-dir", "-coverprofile", "-html", "-func"})  # their values are files
 _SCRATCH = re.compile(r"/tmp/[\w-][\w.-]*")  # noqa: S108 - where agents keep outputs
 
 
@@ -170,7 +170,7 @@ def _find_own_tool(word: str, folder: Project | None) -> str:
 def _is_understood(row: _WorkRow, arguments: Arguments, start: int, globs: Globs, folder: Project | None) -> bool:
     if arguments.unknown or arguments.option_values or (row.need and not row.need & arguments.names):
         return False
-    if not all(_takes_value(row, value) for _, value in arguments.options):
+    if not all(_takes_value(row, name, value) for name, value in arguments.options):
         return False
     if not all(is_local_target(value, folder) for name, value in arguments.options if name in _OUTPUTS and value):
         return False
@@ -196,8 +196,10 @@ def _begins(names: tuple[str, ...], sub: tuple[str, ...]) -> bool:
     )
 
 
-def _takes_value(row: _WorkRow, value: str) -> bool:
-    return not value or row.values.fullmatch(value) is not None or _SCRATCH.fullmatch(value) is not None
+def _takes_value(row: _WorkRow, name: str, value: str) -> bool:
+    is_message = row.work == "git" and name in {"-F", "--file"}
+    is_scratch = (is_message or name in _OUTPUTS) and _SCRATCH.fullmatch(value) is not None
+    return not value or row.values.fullmatch(value) is not None or is_scratch
 
 
 def _takes_operand(row: _WorkRow, word: str, folder: Project | None) -> bool:

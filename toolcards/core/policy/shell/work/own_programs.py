@@ -29,6 +29,7 @@ _SWITCHES = frozenset({"-r", "-s", "--silent", "--recursive", "--if-present", "-
 _RUNNERS = frozenset({"make", "gmake", "just", "task", "rake", "gradle", "gradlew", "mvn", "mvnw", "manage.py"})
 _BUILDERS = frozenset({("cargo", "run"), ("go", "run"), ("composer", "run"), ("dart", "run"), ("mix", "run")})
 _NAME = re.compile(r"[A-Za-z][\w:.@/-]*")
+_STDIN = frozenset({"-", "/dev/stdin"})
 _TOOL_FOLDERS = frozenset({".venv", "venv", ".tox", ".nox", "node_modules", "vendor"})
 _PLUGIN = re.compile(r"^[\w.-]+:[\w.-]+:|^[\w-]+\.[\w.-]+:")
 _TOOL_NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -46,7 +47,7 @@ def runs_own_program(words: tuple[str, ...], globs: Globs, project: Project) -> 
 
     Its arguments name nothing outside.
     """
-    if globs.leading or "=" in words[0]:
+    if globs.leading or "=" in words[0] or any(word in _STDIN or word.startswith("-f-") for word in words):
         return False
     start, has_name = _find_arguments(words, project)
     arguments = words[start:]
@@ -54,6 +55,8 @@ def runs_own_program(words: tuple[str, ...], globs: Globs, project: Project) -> 
     is_elsewhere = has_name and any("/tmp/" in word for word in arguments)  # noqa: S108
     if words[0].endswith(("mvn", "mvnw")) and any(_PLUGIN.search(word) for word in arguments):  # from a registry
         return False
+    if words[0] == "cargo" and any(word.startswith("--config") for word in arguments[: _find_end(arguments)]):
+        return False  # it names a program that runs
     is_module = words[:2] == ("go", "run") and not "".join(words[2:3]).startswith(".")  # of another server
     return bool(start) and not is_elsewhere and not is_module and all(is_tame(word, project) for word in arguments)
 
@@ -98,6 +101,11 @@ def _find_tool(words: tuple[str, ...], project: Project) -> int:
     return 0 if is_known or not _TOOL_NAME.fullmatch(name) else start
 
 
+def _find_end(arguments: tuple[str, ...]) -> int:
+    """Return where the arguments of the program itself end."""
+    return arguments.index("--") if "--" in arguments else len(arguments)
+
+
 def _skip_filters(words: tuple[str, ...]) -> int:
     """Return where the words begin behind options that name a part of the project."""
     place = 1
@@ -109,7 +117,13 @@ def _skip_filters(words: tuple[str, ...]) -> int:
 
 def _is_script(words: tuple[str, ...], project: Project) -> bool:
     """Return whether a word is a file of the project, and no option or module."""
-    return any(not word.startswith("-") and "." in word and project.locate(word) is TRUE for word in words)
+    return any(
+        not word.startswith("-")
+        and "." in word
+        and project.locate(word) is TRUE
+        and not _TOOL_FOLDERS & set(word.split("/")[:-1])
+        for word in words
+    )
 
 
 def _find_named_script(words: tuple[str, ...]) -> int:
