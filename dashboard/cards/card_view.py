@@ -18,7 +18,6 @@ from dashboard.cards.lasting_offers import LastingOffer, list_lasting_offers
 from dashboard.cards.payloads import excerpts
 from dashboard.cards.payloads.excerpts import Excerpt
 from dashboard.cards.payloads.input_changes import diff_lines
-from dashboard.cards.risk.assessment import Risk, assess_call_risk, assess_risk
 from dashboard.cards.times import format_duration
 from dashboard.inbox.order import compute_place, read_requested_ms
 from toolcards.client.common import error_codes
@@ -27,6 +26,7 @@ from toolcards.core.calls.call_json import compute_view_sha256, summarize
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.calls.refusals import is_refused, is_retryable
 from toolcards.core.calls.summary import has_whole_summary
+from toolcards.core.risk.assessment import Risk, assess_call_risk, assess_risk
 from toolcards.gate import can_undo
 from toolcards.models import ToolCall
 

@@ -18,12 +18,12 @@ from dashboard.accounts import sign_in_log
 from dashboard.accounts.access import VOTE, api, body_of, by_body, fault, needs
 from dashboard.cards import rendering
 from dashboard.cards.page_parts import build_part
-from dashboard.cards.risk.assessment import assess_call_risk
 from dashboard.inbox import groups
 from dashboard.inbox.forms import BallotForm, cast_vote
 from dashboard.inbox.views import HttpResponseSeeOther, find_return_path, is_htmx_request
 from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import Card
+from toolcards.core.risk.assessment import assess_call_risk
 from toolcards.gate import RequestRefused
 from toolcards.models import Approval, ToolCall
 

@@ -9,11 +9,11 @@ from django import forms
 from django.http import HttpRequest, QueryDict
 
 from dashboard.accounts.sessions import is_still_signed_in
-from dashboard.cards.risk.assessment import assess_call_risk
 from dashboard.form_fields import read_json
 from toolcards import gate
 from toolcards.core.calls.elicitation import FormField, InvalidAnswer
 from toolcards.core.calls.questions import Question, add_answers, add_values, is_readable_form, read_questions
+from toolcards.core.risk.assessment import assess_call_risk
 from toolcards.gate import Ballot, InvalidRequest
 from toolcards.models import ToolCall
 

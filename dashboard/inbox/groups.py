@@ -18,12 +18,12 @@ from django.template.loader import render_to_string
 
 from dashboard.cards.card_view import CardView
 from dashboard.cards.payloads import excerpts
-from dashboard.cards.risk.assessment import Risk
 from dashboard.inbox.order import compute_place
 from dashboard.policy.rules.suggestions import COMMANDS
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.calls.summary import summarize
 from toolcards.core.policy.shell.script import read_line
+from toolcards.core.risk.assessment import Risk
 from toolcards.models import Approval, ToolCall
 
 MIN_GROUP_SIZE = 2  # calls to a group

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import itemgetter
 
-from dashboard.cards.risk.assessment import LEVELS, Risk, assess_call_risk
 from toolcards.core.calls.card import Card
+from toolcards.core.risk.assessment import LEVELS, Risk, assess_call_risk
 from toolcards.models import ToolCall
 
 PLACES_PER_LEVEL = 10**13  # more than the milliseconds of any time

@@ -8,9 +8,9 @@ from typing import Any
 from django.db import connection
 
 from dashboard.cards import safe_text
-from dashboard.cards.risk.assessment import assess_call_risk
 from toolcards import outages
 from toolcards.core.calls.call_json import summarize
+from toolcards.core.risk.assessment import assess_call_risk
 from toolcards.gate import emergency
 from toolcards.models import ToolCall
 from toolcards.models.prepared_selects import PreparedSelect

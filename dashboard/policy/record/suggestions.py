@@ -6,13 +6,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.cards.risk.assessment import assess_call_risk
 from dashboard.policy.record.past_questions import PastQuestion, count_agents, list_open_questions
 from dashboard.policy.simulation.simulation import can_affect
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.decision import Effect, RuleSet, decide
 from toolcards.core.policy.lasting.answers import LastingAnswer
 from toolcards.core.policy.lasting.subjects import list_subjects
+from toolcards.core.risk.assessment import assess_call_risk
 from toolcards.gate import InvalidRequest, lasting_answers
 from toolcards.models import ToolCall
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from dashboard.cards.risk.commands import (
+from toolcards.client.common import tool_kinds
+from toolcards.core.calls.card import Card
+from toolcards.core.policy.shell.catalogs import CommandTool, find_tool
+from toolcards.core.redaction.masks import has_mask
+from toolcards.core.risk.commands import (
     find_code_hints,
     find_command_hints,
     find_masked_hints,
     find_word_list_hints,
 )
-from dashboard.cards.risk.hints import (
+from toolcards.core.risk.hints import (
     DELETES,
     MOVES_LARGE_AMOUNT,
     NETWORK,
@@ -20,12 +24,7 @@ from dashboard.cards.risk.hints import (
     TOO_LARGE,
     Hint,
 )
-from dashboard.cards.risk.values import Leaf, find_location_hints, is_destructive_sql, is_large_amount, list_leaves
-from toolcards.client.common import tool_kinds
-from toolcards.core.calls.card import Card
-from toolcards.core.policy.shell.catalogs import CommandTool, find_tool
-from toolcards.core.redaction.masks import has_mask
-from toolcards.models import ToolCall
+from toolcards.core.risk.values import Leaf, find_location_hints, is_destructive_sql, is_large_amount, list_leaves
 
 LEVELS = ("high", "medium", "low")
 MAX_REASONS = 3  # reasons on a card
@@ -53,7 +52,17 @@ class Risk:
         return LEVELS.index(self.level)
 
 
-def assess_call_risk(call: ToolCall) -> Risk:
+class StoredCall(Protocol):
+    """A stored call, with and without masks."""
+
+    def as_card(self) -> Card:
+        """Return all of it, secrets included."""
+
+    def as_shown_card(self) -> Card:
+        """Return what people without the right to secrets see."""
+
+
+def assess_call_risk(call: StoredCall) -> Risk:
     """Return the risk of a stored call.
 
     All of its input counts: what is masked runs, too.

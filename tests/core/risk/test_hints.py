@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboard.cards.risk import hints
-from dashboard.cards.risk.assessment import assess_risk
-from dashboard.cards.risk.hints import Hint
-from dashboard.cards.risk.values import MAX_VALUES
 from tests.support.tables import loop_over
 from toolcards.client.common import tool_kinds
 from toolcards.core.calls.card import Card, CardTool
+from toolcards.core.risk import hints
+from toolcards.core.risk.assessment import assess_risk
+from toolcards.core.risk.hints import Hint
+from toolcards.core.risk.values import MAX_VALUES
 
 ALL_HINTS = {name: hint for name, hint in vars(hints).items() if isinstance(hint, Hint)}
 CALLS: dict[str, tuple[str, Any]] = {

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from dashboard.cards.risk.hints import ACCESS_FILES, OUTSIDE, SECRETS, SYSTEM_FILES, Hint
+from toolcards.core.risk.hints import ACCESS_FILES, OUTSIDE, SECRETS, SYSTEM_FILES, Hint
 
 MAX_VALUES = 20_000  # values of one input; a larger input has its own hint
 LARGE_AMOUNT = 1_000  # in whole units of any currency

@@ -8,8 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.cards.risk.hints import ACCESS_FILES, OUTSIDE, SECRETS, SYSTEM_FILES, Hint
-from dashboard.cards.risk.values import (
+from tests.support.effort import draw
+from tests.support.tables import loop_over
+from toolcards.core.risk.hints import ACCESS_FILES, OUTSIDE, SECRETS, SYSTEM_FILES, Hint
+from toolcards.core.risk.values import (
     LARGE_AMOUNT,
     MAX_VALUES,
     Leaf,
@@ -20,8 +22,6 @@ from dashboard.cards.risk.values import (
     is_secret_place,
     list_leaves,
 )
-from tests.support.effort import draw
-from tests.support.tables import loop_over
 
 
 @loop_over(("value", "leaves"), [

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from dashboard.cards.card_view import CardView
-from dashboard.cards.risk.assessment import MAX_REASONS, Risk, assess_risk
-from dashboard.cards.risk.values import MAX_VALUES
 from tests.support.cards import a_card, call_of
 from tests.support.tables import loop_over
 from toolcards.client.common import tool_kinds
 from toolcards.core.calls.card import Card, CardApproval, CardTool, ToolCallState
+from toolcards.core.risk.assessment import MAX_REASONS, Risk, assess_risk
+from toolcards.core.risk.values import MAX_VALUES
 
 KEYS = "/home/a/.ssh/authorized_keys"
 

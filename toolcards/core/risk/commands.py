@@ -7,7 +7,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 
-from dashboard.cards.risk.hints import (
+from toolcards.core.policy.shell.analysis import analyze_command
+from toolcards.core.policy.shell.catalogs import find_program, strip_program_name
+from toolcards.core.policy.shell.plain.parser import MAX_BYTES
+from toolcards.core.policy.shell.script import Likelihood, Script, read_command
+from toolcards.core.policy.shell.wrappers import unwrap_command
+from toolcards.core.redaction.masks import replace_masks
+from toolcards.core.risk.hints import (
     ACCESS_FILES,
     DELETES,
     DOWNLOADED_CODE,
@@ -20,13 +26,7 @@ from dashboard.cards.risk.hints import (
     TOO_LARGE,
     Hint,
 )
-from dashboard.cards.risk.values import find_written_hints, is_destructive_sql, is_secret_place
-from toolcards.core.policy.shell.analysis import analyze_command
-from toolcards.core.policy.shell.catalogs import find_program, strip_program_name
-from toolcards.core.policy.shell.plain.parser import MAX_BYTES
-from toolcards.core.policy.shell.script import Likelihood, Script, read_command
-from toolcards.core.policy.shell.wrappers import unwrap_command
-from toolcards.core.redaction.masks import replace_masks
+from toolcards.core.risk.values import find_written_hints, is_destructive_sql, is_secret_place
 
 LONG_COMMAND = 400  # characters
 MAX_TEXT = 32 * 1024  # characters that are searched; a longer text has its own hint

@@ -7,7 +7,10 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.cards.risk.commands import (
+from tests.support.effort import draw
+from tests.support.tables import loop_over
+from toolcards.core.policy.shell.plain.parser import MAX_BYTES
+from toolcards.core.risk.commands import (
     LONG_COMMAND,
     MAX_PARTS,
     MAX_TEXT,
@@ -16,7 +19,7 @@ from dashboard.cards.risk.commands import (
     find_masked_hints,
     find_word_list_hints,
 )
-from dashboard.cards.risk.hints import (
+from toolcards.core.risk.hints import (
     ACCESS_FILES,
     DELETES,
     DOWNLOADED_CODE,
@@ -30,9 +33,6 @@ from dashboard.cards.risk.hints import (
     TOO_LARGE,
     Hint,
 )
-from tests.support.effort import draw
-from tests.support.tables import loop_over
-from toolcards.core.policy.shell.plain.parser import MAX_BYTES
 
 KEYS = "/home/a/.ssh/authorized_keys"
 PADDING = "echo " + "a" * 1_600
