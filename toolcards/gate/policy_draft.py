@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +11,13 @@ from django.db import transaction
 
 from toolcards.audit.trail import Act, write_acts
 from toolcards.client.common.canonical_json import digest
+from toolcards.core.policy.decision import Effect, Rule
 from toolcards.core.policy.language import document as documents
+from toolcards.core.policy.language.beaten_rules import BeatenRule, find_winners
 from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.core.policy.language.lint import lint
 from toolcards.core.policy.language.presets import PRESETS
+from toolcards.core.policy.lasting.answers import except_clause
 from toolcards.gate.decisions import eligibility
 from toolcards.gate.policy_store import FIRST_RUN_AUTHOR, activate, get_active_version_number
 from toolcards.models import Draft, DraftRule, PolicyVersion
@@ -84,8 +88,13 @@ def update_draft_head(changes: dict[str, Any], *, author: str) -> None:
 
 
 @transaction.atomic
-def save_rule(rule: dict[str, Any], *, author: str, instead_of: str = "") -> DraftRule:
-    """Add or replace (`instead_of`) a rule of the draft; raises PolicyError."""
+def save_rule(
+    rule: dict[str, Any], *, author: str, instead_of: str = "", excepted_from: Collection[str] = ()
+) -> DraftRule:
+    """Add or replace (`instead_of`) a rule of the draft; raises PolicyError.
+
+    Its conditions become an exception of the rules `excepted_from`.
+    """
     rule = {name: value for name, value in rule.items() if value is not None}
     rule["id"] = check_rule(rule, instead_of=instead_of)
     row = DraftRule.objects.select_for_update().filter(rule_id=instead_of).first() if instead_of else None
@@ -100,6 +109,9 @@ def save_rule(rule: dict[str, Any], *, author: str, instead_of: str = "") -> Dra
     state = {"effect": row.effect, "enabled": row.enabled, "sha256": _digest_rule(row)}
     previous = {"was": was} if was else {}
     _audit(f"policy.draft.{'changed' if was else 'added'}", author, **names, **state, **previous)
+    for strict_row in DraftRule.objects.filter(rule_id__in=excepted_from):
+        strict_rule = except_clause(build_rule_document(strict_row), rule["match"])
+        save_rule(strict_rule, author=author, instead_of=strict_row.rule_id)
     return row
 
 
@@ -112,7 +124,7 @@ def check_rule(rule: dict[str, Any], *, instead_of: str = "") -> str:
 
     The pointers of its findings are relative to the rule.
     """
-    other_rules = [build_rule_document(row) for row in DraftRule.objects.exclude(rule_id=instead_of)]
+    other_rules = _list_other_rules(instead_of)
     if "id" not in rule and instead_of:
         rule = rule | {"id": instead_of}
     pointer = f"/rules/{len(other_rules)}"
@@ -126,6 +138,34 @@ def check_rule(rule: dict[str, Any], *, instead_of: str = "") -> str:
     if grave:
         raise PolicyError(grave)
     return policy.rules[-1].id
+
+
+def _list_other_rules(instead_of: str) -> list[dict[str, Any]]:
+    return [build_rule_document(row) for row in DraftRule.objects.exclude(rule_id=instead_of)]
+
+
+def find_rule_winners(rule: dict[str, Any], *, instead_of: str = "") -> BeatenRule | None:
+    """Return the draft rules that beat a checked rule, or None."""
+    policy = documents.parse(load_draft() | {"rules": [*_list_other_rules(instead_of), rule]})
+    return find_winners(policy, rule["id"])
+
+
+def can_be_exception(rule: dict[str, Any], winners: Iterable[Rule], *, instead_of: str = "") -> bool:
+    """Return whether a rule wins as an exception of these rules.
+
+    Rules that deny get no exceptions this way: a person edits them.
+    """
+    ids = {winner.id for winner in winners if winner.effect is Effect.ASK}
+    if rule["effect"] != Effect.ALLOW or not rule.get("match") or ids != {winner.id for winner in winners}:
+        return False
+    changed_rules = [
+        except_clause(each, rule["match"]) if each["id"] in ids else each for each in _list_other_rules(instead_of)
+    ]
+    try:
+        policy = documents.parse(load_draft() | {"rules": [*changed_rules, rule]})
+    except PolicyError:
+        return False
+    return find_winners(policy, rule["id"]) is None
 
 
 def _select_findings_below(pointer: str, findings: list[PolicyFinding]) -> list[PolicyFinding]:

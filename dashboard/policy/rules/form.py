@@ -11,12 +11,15 @@ from django import forms
 from dashboard.form_fields import JsonField, NamesField
 from dashboard.policy.forms import EFFECTS
 from toolcards.core.calls.card import KINDS
+from toolcards.core.policy.language.beaten_rules import BeatenRule
 from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.core.policy.matching.matchers import MATCHERS
 from toolcards.gate import policy_draft
 
 MODES = (("enforce", "On"), ("monitor", "Watch only: shown on cards, no effect"), ("off", "Off"))
 SEVERITIES = tuple((name, name.capitalize()) for name in ("low", "medium", "high", "critical"))
+
+_NO_EFFECT = "This rule would have no effect."
 
 # field of the form -> its path in the rule
 _IN_RULE = {"effect": "effect", "severity": "severity", "reason": "public_reason", "suggest": "suggest"}
@@ -72,10 +75,13 @@ class RuleForm(forms.Form):
         help_text="Any of match (args, when, rate, user, env, run, agent_scope), unless, ask, expires_at (an object).",
     )
     based_on = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
+    resolve = forms.ChoiceField(choices=[("", ""), ("exception", ""), ("anyway", "")], required=False)
 
     def __init__(self, *args: Any, instead_of: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.instead_of = instead_of
+        self.beaten: BeatenRule | None = None
+        self.can_be_exception = False
 
     @classmethod
     def about(cls, rule: dict[str, Any], *args: Any, **kwargs: Any) -> RuleForm:
@@ -99,11 +105,25 @@ class RuleForm(forms.Form):
         except PolicyError as refused:
             for finding in refused.findings:
                 self.add_error(*locate_finding(finding, form_data))
+            return form_data
+        if form_data.get("resolve") != "anyway":
+            self._check_winners(is_exception=form_data.get("resolve") == "exception")
         return form_data
+
+    def _check_winners(self, *, is_exception: bool) -> None:
+        """Refuse a rule that would have no effect, unless it is saved as an exception of the rules that beat it."""
+        self.beaten = policy_draft.find_rule_winners(self.rule, instead_of=self.instead_of)
+        if self.beaten is None:
+            return
+        winners = self.beaten.winners
+        self.can_be_exception = policy_draft.can_be_exception(self.rule, winners, instead_of=self.instead_of)
+        if not (is_exception and self.can_be_exception):
+            self.add_error(None, _NO_EFFECT)
 
     def save(self, author: str) -> None:
         """Save the rule in the draft."""
-        policy_draft.save_rule(self.rule, author=author, instead_of=self.instead_of)
+        excepted_from = [rule.id for rule in self.beaten.winners] if self.beaten else ()
+        policy_draft.save_rule(self.rule, author=author, instead_of=self.instead_of, excepted_from=excepted_from)
 
 
 def rule_to_fields(rule: dict[str, Any]) -> dict[str, Any]:

@@ -90,6 +90,7 @@ def test_rules_that_never_count_and_rules_said_twice():
     assert find_codes(allow, ask) == [("/rules/0", "shadowed")]
     assert find_codes(allow, {**deny, "unless": [{"env": "dev"}]}) == []
     assert find_codes(allow, {**deny, "match": {"tool": "git_*", "env": "prod"}}) == []
+    assert find_codes(allow, {**deny, "unless": [{"tool": "git_pull"}]}) == [("/rules/0", "shadowed")]
     assert find_codes(allow, allow) == [("/rules/1", "twin")]
     duplicate = lint(parse({"rules": [{"id": "pushes", **allow}, allow]}))[-1]
     assert duplicate.message == "This is a duplicate of pushes."

@@ -66,3 +66,42 @@ def test_a_rule_that_was_removed_while_it_was_edited_can_be_added_again(admin: C
     assert not DraftRule.objects.filter(rule_id="ask-edit").exists()
     assert admin.post("/policy/rules/new/", encode(mine)).status_code == 302
     assert DraftRule.objects.filter(rule_id="ask-edit").exists()
+
+
+SHELL_IS_ASKED = {"default": "allow", "rules": [
+    {"id": "ask-execute", "effect": "ask", "match": {"kind": ["execute"]}},
+    {"id": "no-mail", "effect": "deny", "match": {"tool": ["send_mail"]}},
+]}  # fmt: skip
+MAKE = {"effect": "allow", "tool": "", "reason": "", "path": "/command", "op": "cmd", "value": "make test"}
+
+
+def test_a_rule_that_can_never_win_is_refused_with_the_rule_that_beats_it(admin: Client, first: PolicyVersion) -> None:
+    policy_draft.replace_draft(SHELL_IS_ASKED, author="root")
+    answer = save(admin, **MAKE)
+    page = answer.content.decode()
+    assert answer.status_code == 422 and "would have no effect" in page and "<code>Bash make test</code>" in page
+    assert 'href="/policy/rules/ask-execute/"' in page and 'value="exception"' in page and 'value="anyway"' in page
+    assert DraftRule.objects.count() == 2
+
+
+def test_a_beaten_rule_is_saved_as_an_exception_of_the_rule_that_beats_it(admin: Client, first: PolicyVersion) -> None:
+    policy_draft.replace_draft(SHELL_IS_ASKED, author="root")
+    assert save(admin, **MAKE, resolve="exception").status_code == 302
+    asks, _, added = policy_draft.load_draft()["rules"]
+    assert asks["unless"] == [added["match"]] and added["effect"] == "allow"
+    assert policy_draft.find_rule_winners(added, instead_of=added["id"]) is None
+
+
+def test_a_beaten_rule_is_saved_anyway_on_purpose(admin: Client, first: PolicyVersion) -> None:
+    policy_draft.replace_draft(SHELL_IS_ASKED, author="root")
+    assert save(admin, **MAKE, resolve="anyway").status_code == 302
+    assert "unless" not in policy_draft.load_draft()["rules"][0] and DraftRule.objects.count() == 3
+
+
+def test_no_press_makes_an_exception_of_a_rule_that_denies(admin: Client, first: PolicyVersion) -> None:
+    policy_draft.replace_draft(SHELL_IS_ASKED, author="root")
+    fields = {"effect": "allow", "tool": "send_mail", "reason": ""}
+    for resolve in ("", "exception"):
+        answer = save(admin, **fields, resolve=resolve)
+        assert answer.status_code == 422 and 'value="exception"' not in answer.content.decode()
+    assert policy_draft.load_draft()["rules"] == SHELL_IS_ASKED["rules"]

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from toolcards.client.common.canonical_json import digest
+from toolcards.core.policy.language.beaten_rules import find_winners
 from toolcards.core.policy.language.document import PolicyFinding
 from toolcards.core.policy.language.document_model import AskDoc, ClauseDoc, PolicyDocument, RuleDoc
 from toolcards.core.policy.language.rule_checks import CHECKS, RuleProblem, find_late_escalations, list_arguments
@@ -15,6 +16,7 @@ from toolcards.core.policy.rule_set import RuleSet
 
 _LABELS = ("tool", "kind", "source", "agent", "user", "env", "run", "project")
 _GRAVE_CODES = frozenset({"cmd_operators"})  # such a condition would never match, and its author would not notice
+_MAX_EXAMINED_RULES = 100  # of a policy whose rules are tried on examples
 
 
 def lint(
@@ -48,7 +50,7 @@ def lint(
         if groups is not None and rule.effect == "ask" and rule.enabled and rule.mode != "monitor":
             findings += _check_approvers(rule.ask, compiled_rule.ask, groups, f"{pointer}/ask")
         findings += [PolicyFinding(pointer + w, c, m) for w, c, m in _find_unknown_people(rule, people)]
-        for rule_id in _find_shadowing_rule(rule, doc.rules, policy.rules):
+        for rule_id in _find_stronger_rules(rule, compiled_rule, doc, policy):
             message = f"This rule has no effect: {rule_id} is stricter and also matches."
             findings.append(PolicyFinding(pointer, "shadowed", message))
     if doc.default_ask:
@@ -176,6 +178,15 @@ def _find_requester_only_asks(
 
 
 # ---------------------------------------------------------------- several rules
+
+
+def _find_stronger_rules(rule: RuleDoc, compiled_rule: Rule, doc: PolicyDocument, policy: RuleSet) -> Iterator[str]:
+    """Yield the stricter rules because of which this one has no effect: one that covers it, or several together."""
+    shadowing_ids = list(_find_shadowing_rule(rule, doc.rules, policy.rules))
+    yield from shadowing_ids
+    if not shadowing_ids and len(doc.rules) <= _MAX_EXAMINED_RULES:
+        beaten = find_winners(policy, compiled_rule.id)
+        yield from (winner.id for winner in beaten.winners) if beaten else ()
 
 
 def _find_shadowing_rule(rule: RuleDoc, rules: list[RuleDoc], compiled_rules: tuple[Rule, ...]) -> Iterator[str]:

@@ -147,7 +147,9 @@ def add_rule(document: dict[str, Any], rule: dict[str, Any], asking_ids: Iterabl
     An allow rule alone is enough where no rule asks, only the default.
     """
     ids = frozenset(asking_ids) if rule["effect"] == Effect.ALLOW else frozenset()
-    rules = [_except(each, rule["match"]) if each.get("id") in ids else each for each in document.get("rules", ())]
+    rules = [
+        except_clause(each, rule["match"]) if each.get("id") in ids else each for each in document.get("rules", ())
+    ]
     return document | {"rules": [*(each for each in rules if each.get("id") != rule["id"]), rule]}
 
 
@@ -160,7 +162,8 @@ def remove_rule(document: dict[str, Any], rule_id: str) -> dict[str, Any] | None
     return document | {"rules": [_include(each, rule["match"]) for each in rules if each is not rule]}
 
 
-def _except(rule: dict[str, Any], clause: dict[str, Any]) -> dict[str, Any]:
+def except_clause(rule: dict[str, Any], clause: dict[str, Any]) -> dict[str, Any]:
+    """Return the rule with these conditions as an exception."""
     exceptions = _list_exceptions(rule)
     return rule if clause in exceptions else rule | {"unless": [*exceptions, clause]}
 
