@@ -15,9 +15,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonRespons
 from django.middleware.gzip import GZipMiddleware
 from django.shortcuts import render
 from django.template.loader import render_to_string
-from django.views.defaults import bad_request, server_error
+from django.views.defaults import server_error
 
-from dashboard.accounts import hashing
+from dashboard.accounts.guessing import hashing
 from dashboard.cards import safe_text
 from toolcards.audit.trail import ACTOR
 from toolcards.database import LONGEST_PAUSE, PATIENCE, RETRY_AFTER, report_outage
@@ -90,7 +90,7 @@ class NoNul(Middleware):
         """Refuse or pass on the request."""
         if not _has_nul(request):
             return self.get_response(request)
-        refusal = bad_request(request, BadRequest("a NUL"))
+        refusal = answer_bad_request(request, BadRequest("a NUL"))
         return _return_later(refusal) if self.is_async else refusal
 
 

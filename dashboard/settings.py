@@ -142,7 +142,7 @@ LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
-PASSWORD_HASHERS = ["dashboard.accounts.hashing.BoundedPBKDF2"]
+PASSWORD_HASHERS = ["dashboard.accounts.guessing.hashing.BoundedPBKDF2"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")

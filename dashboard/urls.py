@@ -5,12 +5,13 @@ from django.urls import include, path, register_converter
 from django.views.generic import RedirectView
 
 from dashboard import web_app
-from dashboard.accounts import sign_in_views
+from dashboard.accounts import sign_in_views, token_views
 from dashboard.accounts import views as accounts
 from dashboard.accounts.access import allow_anyone
+from dashboard.audit import api as audit_api
 from dashboard.audit import views as audit
 from dashboard.help import views as help_pages
-from dashboard.inbox import batch, history
+from dashboard.inbox import batch, history, vote_api
 from dashboard.inbox import views as inbox
 from dashboard.notifications import push_views
 from dashboard.notifications import views as notifications
@@ -67,6 +68,9 @@ ANSWERING = [
     path("approvals/votes", batch.votes, name="votes"),
     path("approvals/<str:pk>/vote", inbox.vote, name="vote"),
     path("approvals/<str:pk>/undo", inbox.undo, name="undo"),
+    path("api/v1/approvals/votes", batch.vote_by_json),
+    path("api/v1/approvals/<str:pk>/vote", vote_api.vote),
+    path("api/v1/approvals/<str:pk>/undo", vote_api.undo),
     path("approvals/<str:pk>/", inbox.approval, name="approval"),
     path("calls/<number:run>-<number:ordinal>/settle", call_views.settle, name="settle"),
     path("calls/<number:run>-<number:ordinal>/refusal", call_views.answer_refusal, name="refusal"),
@@ -132,6 +136,7 @@ CONNECTING = [
 AUDIT = [
     path("settings/audit/", audit.audit, name="audit"),
     path("settings/audit/verify/", audit.verify_trail, name="audit-verify"),
+    path("api/v1/audit", audit_api.list_rows),
     path("settings/audit/export/", audit.export_trail, name="audit-export"),
     path("calls/<str:public_id>/reveal", audit.reveal_call, name="reveal"),
 ]
@@ -150,7 +155,10 @@ PEOPLE = [
     path("settings/people/", accounts.people, name="people"),
     path("settings/people/<number:pk>/", accounts.person, name="person"),
     path("settings/people/<number:pk>/<str:action>/", accounts.change_access, name="person-act"),
+    path("settings/people/<number:pk>/tokens/revoke/", token_views.revoke_all_tokens, name="person-tokens"),
     path("settings/password/", accounts.password, name="password"),
+    path("settings/tokens/", token_views.tokens, name="tokens"),
+    path("settings/tokens/<number:pk>/revoke/", token_views.revoke_token, name="token-revoke"),
 ]
 
 HELP = [

@@ -212,7 +212,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> Iterator[None]:
     """Clear what this process remembers of rows, whose ids start again with every test."""
-    from dashboard.accounts import throttle
+    from dashboard.accounts.guessing import throttle
     from dashboard.cards import rendering
     from toolcards import models, outages
     from toolcards.audit import anchor, verification

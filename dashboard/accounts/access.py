@@ -20,12 +20,15 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
 from dashboard.form_fields import read_json
+from toolcards.transports.api import auth
 from toolcards.transports.api.admission import admit
+from toolcards.transports.api.api_errors import Problem
 
 VIEW = "toolcards.view_toolcall"
 VOTE = "toolcards.vote"
 EDIT_POLICY = "toolcards.edit_policy"
 KEYS = "toolcards.add_agentkey"
+READ_AUDIT = "toolcards.view_auditrow"
 ANYONE = "anyone"
 
 View = Callable[..., HttpResponseBase]
@@ -88,6 +91,11 @@ def _is_admin_view(request: HttpRequest) -> bool:
 # ---------------------------------------------------------------- for programs
 
 
+NOT_PERMITTED = "You do not have permission to do this."
+# The scope that a token needs. Those who may look can do more in some views, such as the kill switch: that is `policy`.
+_SCOPES = {VIEW: "read", VOTE: "vote", EDIT_POLICY: "policy", READ_AUDIT: "audit"}
+
+
 def fault(status: int, code: str, message: str, **detail: Any) -> JsonResponse:
     """Return the contract's error answer."""
     error: dict[str, Any] = {"code": code, "message": message}
@@ -111,7 +119,7 @@ def find_csrf_fault(request: HttpRequest) -> str:
 def api(right: str, *methods: str) -> Callable[[View], View]:
     """Admit programs of people with this permission.
 
-    Checks session and CSRF token, and answers in JSON.
+    Checks a personal token and its scope, or session and CSRF token, and answers in JSON.
     """
 
     def guard(view: View) -> View:
@@ -150,14 +158,30 @@ def _find_refusal(request: HttpRequest, right: str, methods: tuple[str, ...]) ->
         refusal = fault(405, "method_not_allowed", f"Use {' or '.join(methods)}.")
         refusal["Allow"] = ", ".join(methods)
         return refusal
+    if auth.read_bearer(request.headers.get("Authorization", "")):
+        try:
+            _sign_in_by_token(request, right)
+        except Problem as problem:
+            return JsonResponse(problem.body, status=problem.status, headers=problem.headers)
+        return None if request.user.has_perm(right) else fault(403, "forbidden", NOT_PERMITTED)
     if not request.user.is_authenticated:
-        if request.headers.get("Authorization", "").startswith("Bearer "):
-            return fault(403, "forbidden", "Agent keys cannot vote or change the policy.")
-        return fault(401, "signed_out", "Sign in first.")
+        return fault(401, "signed_out", "Sign in first, or send a personal token.")
     if not request.user.has_perm(right):
-        return fault(403, "forbidden", "You do not have permission to do this.")
+        return fault(403, "forbidden", NOT_PERMITTED)
     reason = find_csrf_fault(request)
     return fault(403, "csrf", reason) if reason else None
+
+
+def _sign_in_by_token(request: HttpRequest, right: str) -> None:
+    """Make the token's person that of the request; raises Problem.
+
+    A session of the same request does not count.
+    """
+    is_reading = request.method in ("GET", "HEAD")
+    scope = "policy" if right == VIEW and not is_reading else _SCOPES[right]
+    token = auth.authenticate_token(request.headers["Authorization"], scope)
+    request.personal_token = token  # type: ignore[attr-defined]
+    request.user = token.person
 
 
 def body_of(request: HttpRequest) -> Any:

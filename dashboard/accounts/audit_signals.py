@@ -27,7 +27,7 @@ from django.dispatch import receiver
 
 from toolcards.audit.trail import Act, write_acts
 from toolcards.gate import revoke_grants_of
-from toolcards.models import AgentKey, Source
+from toolcards.models import AgentKey, PersonalToken, Source
 
 FLAGS = {"username": "name", "is_active": "active", "is_staff": "staff", "is_superuser": "superuser"}
 _grouped_person: ContextVar[str] = ContextVar("grouped_person", default="")  # whose changes the caller records
@@ -98,10 +98,10 @@ def _sort_names(rows: Iterable[Any]) -> list[str]:
 
 
 @receiver(pre_save, sender=User)
-def revoke_grants_of_inactive(
+def revoke_rights_of_inactive(
     sender: Any, instance: User, update_fields: Iterable[str] | None = None, **kwargs: Any
 ) -> None:
-    """Revoke a person's standing approvals on deactivation, and again on activation.
+    """Revoke a person's grants and tokens on deactivation and activation.
 
     Another process may have written a vote in the moment of the deactivation. Called before `record_person_saved`,
     because the writer locks grants before the end of the trail.
@@ -110,6 +110,7 @@ def revoke_grants_of_inactive(
         return
     if User.objects.filter(pk=instance.pk).exclude(is_active=instance.is_active).exists():
         revoke_grants_of(instance)
+        PersonalToken.objects.filter(person=instance).revoke()
 
 
 @receiver(pre_save, sender=User)

@@ -10,7 +10,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.core.exceptions import ValidationError
 
-from dashboard.accounts import devices, throttle
+from dashboard.accounts.guessing import devices, throttle
 from toolcards.audit.trail import Act, write_acts
 
 MAX_PASSWORD = 4096  # characters

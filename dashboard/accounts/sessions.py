@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
+from toolcards.models import PersonalToken
 from toolcards.models.prepared_selects import PreparedSelect
 
 
@@ -46,10 +47,12 @@ def find_person(session: SessionStore) -> User | None:
 
 
 def is_still_signed_in(request: HttpRequest) -> bool:
-    """Return whether the stored session is still that of its person.
+    """Return whether the session or personal token is still its person's.
 
     The person may have signed out, or changed the password, since the middleware read it.
     """
+    if token := getattr(request, "personal_token", None):
+        return PersonalToken.objects.live().filter(pk=token.pk).exists()
     session = SessionStore(request.session.session_key)
     person = _PERSON.fetch_first(request.user.pk)
     if person is None or session.get(SESSION_KEY) != str(person.pk):

@@ -18,8 +18,11 @@ SIGN_IN_TIME_KEY = "signed_in_at"  # in a session: epoch seconds of the sign-in 
 
 
 def get_sign_in_time(request: HttpRequest) -> float:
-    """Return when this session was signed in (epoch seconds), 0 if never."""
-    return find_sign_in_time(request.session, request.user)
+    """Return when this session was signed in (epoch seconds).
+
+    0 if never, and for personal tokens.
+    """
+    return 0.0 if hasattr(request, "personal_token") else find_sign_in_time(request.session, request.user)
 
 
 def find_sign_in_time(session: Any, person: Any) -> float:

@@ -15,10 +15,11 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from dashboard.accounts import devices, hashing, sign_in_links
+from dashboard.accounts import sign_in_links
 from dashboard.accounts.access import allow_anyone
 from dashboard.accounts.forms import TOO_MANY_ATTEMPTS_TEXT, SignInForm
-from dashboard.accounts.throttle import TooManyAttempts
+from dashboard.accounts.guessing import devices, hashing
+from dashboard.accounts.guessing.throttle import TooManyAttempts
 
 BUSY_TEXT = "Too many people are signing in right now. Try again in a few seconds."
 

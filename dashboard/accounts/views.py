@@ -24,7 +24,7 @@ from dashboard.accounts.forms import OwnPasswordForm
 from dashboard.accounts.sign_in_log import is_freshly_signed_in
 from dashboard.form_fields import NamesField
 from toolcards.gate import list_voters
-from toolcards.models import Grant
+from toolcards.models import Grant, PersonalToken
 
 RIGHT = "auth.change_user"
 MAX_PEOPLE = 500
@@ -189,6 +189,7 @@ def _render_person(
         "form": form or PersonForm(initial=initial), "link": link, "error": message,
         "fresh": is_freshly_signed_in(request),
         "grants": _count_grants(person) if person.pk in list_voters() else 0,
+        "tokens": PersonalToken.objects.live().filter(person=person).count(),
         "only_admin": keeping.is_only_admin(person),
         "protected": not keeping.can_change(get_signed_in_person(request), person),
     }  # fmt: skip
@@ -234,5 +235,6 @@ def password(request: HttpRequest) -> HttpResponse:
             messages.success(request, "Your password is set. Your other sessions are signed out.")
             return redirect("password")
         status = 429 if form.has_error("old_password", "later") else status
-    context = {"form": form, "allowed": is_allowed, "has_one": has_one}
+    tokens = PersonalToken.objects.live().filter(person=user).count()
+    context = {"form": form, "allowed": is_allowed, "has_one": has_one, "tokens": tokens}
     return render(request, "people/password.html", context, status=status)

@@ -14,7 +14,7 @@ from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard import url_helpers
-from dashboard.accounts.access import needs
+from dashboard.accounts.access import READ_AUDIT, needs
 from dashboard.cards import rendering
 from toolcards.audit import verification
 from toolcards.audit.rows import AuditQuerySet, AuditRow
@@ -22,7 +22,7 @@ from toolcards.audit.trail import Act, write_acts
 from toolcards.models import Run, ToolCall
 from toolcards.transports.background import anchor_copies
 
-READ = "toolcards.view_auditrow"
+READ = READ_AUDIT
 REVEAL = "toolcards.reveal"
 PAGE = 100
 FILTERS = {"act": "act__startswith", "person": "actor", "run": "run", "call": "call", "approval": "approval"}
@@ -119,9 +119,13 @@ def export_trail(request: HttpRequest) -> StreamingHttpResponse:
 
 def _stream_lines() -> Iterator[str]:
     for row in AuditRow.objects.order_by("seq").iterator(chunk_size=2_000):
-        chain = {"key": row.key, "prev": row.prev, "hash": row.hash}
-        payload: dict[str, Any] = row.content | {"detail": row.details} | chain
-        yield json.dumps(payload, separators=(",", ":")) + "\n"
+        yield json.dumps(serialize_row(row), separators=(",", ":")) + "\n"
+
+
+def serialize_row(row: AuditRow) -> dict[str, Any]:
+    """Return a row with its links of the chain."""
+    content: dict[str, Any] = row.content
+    return content | {"detail": row.details, "key": row.key, "prev": row.prev, "hash": row.hash}
 
 
 @require_POST

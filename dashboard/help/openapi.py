@@ -17,6 +17,7 @@ from dashboard.help import answers, gate_answers
 from toolcards.adapters import ADAPTERS
 from toolcards.core.policy.language import document as policy_documents
 from toolcards.models import EVERY_SCOPE
+from toolcards.models.people import TOKEN_SCOPES
 from toolcards.transports.agents import gate_api
 from toolcards.transports.urls import ROUTES
 
@@ -93,8 +94,12 @@ MACHINES: dict[str, Operation] = {
 INGEST = "api/v1/ingest"
 _INGEST = Operation(gate_answers.Receipt, FRAMES, (PROTOCOL, RUN, AGENT, MODE, ANSWERS, STREAM, KEY))
 
-# Programs of people: a session, and for everything but GET the CSRF token of a page.
+# Programs of people: a token with its scope, or a session and for everything but GET the CSRF token of a page.
 PEOPLE: dict[str, dict[str, str]] = {
+    "api/v1/approvals/<pk>/vote": {"post": "Answer a waiting call."},
+    "api/v1/approvals/<pk>/undo": {"post": "Revoke an approval that the agent has not received."},
+    "api/v1/approvals/votes": {"post": "Answer several waiting calls."},
+    "api/v1/audit": {"get": "Return rows of the audit trail, newest first."},
     "api/v1/policy/draft": {"get": "Return the draft.", "put": "Replace the draft."},
     "api/v1/policy/validate": {"post": "Check a policy document."},
     "api/v1/policy/simulate": {"post": "Return what a document would have decided about past calls."},
@@ -105,6 +110,23 @@ PEOPLE: dict[str, dict[str, str]] = {
     "api/v1/killswitch": {"get": "Return whether the kill switch is on.", "post": "Turn the kill switch on or off."},
     "api/v1/breakglass": {"get": "Return whether break-glass is on.", "post": "Turn break-glass on or off."},
 }
+_VOTES = ("api/v1/approvals/<pk>/vote", "api/v1/approvals/<pk>/undo")
+_AUDIT_FILTERS = ("act", "person", "run", "call", "approval", "about", "since", "until")
+_PEOPLE_PARAMETERS = {
+    "api/v1/audit": (*_PAGE, *(Parameter(name, _TEXT, f"only rows with this {name}") for name in _AUDIT_FILTERS))
+}
+_BALLOT_TEXTS = ("args_sha256", "view_sha256", "client_decision_id", "reason", "note", "always", "always_deny")
+_BALLOT = {
+    "type": "object",
+    "required": ["rev", "args_sha256"],
+    "properties": {
+        "decision": {"enum": ["approve", "deny", "edit", "answer"]},
+        "rev": {"type": "integer", "minimum": 0},
+        **dict.fromkeys(_BALLOT_TEXTS, _TEXT),
+        "grant": {"type": ["string", "object"]},
+        "edited_args": {},
+    },
+}  # fmt: skip
 _POLICY = {"api/v1/policy/draft": "put", "api/v1/policy/validate": "post"}
 
 
@@ -131,6 +153,9 @@ def build_document() -> dict[str, Any]:
             },
             "securitySchemes": {
                 "agentKey": {"type": "http", "scheme": "bearer", "description": f"Scopes: {', '.join(EVERY_SCOPE)}"},
+                "personalToken": {
+                    "type": "http", "scheme": "bearer", "description": f"Scopes: {', '.join(TOKEN_SCOPES)}",
+                },
                 "session": {
                     "type": "apiKey", "in": "cookie", "name": settings.SESSION_COOKIE_NAME, "description": _SESSION,
                 },
@@ -140,8 +165,8 @@ def build_document() -> dict[str, Any]:
 
 
 _DESCRIPTION = (
-    "The HTTP API of a Toolcards server. Agents use keys, people their session. Agents can also stream frames over a"
-    " WebSocket at `/ws/agent/`."
+    "The HTTP API of a Toolcards server. Agents use keys, people a personal token or their session. Agents can also"
+    " stream frames over a WebSocket at `/ws/agent/`."
 )
 _SESSION = "A signed-in person. All methods but GET also need the CSRF token of a page, in the header X-CSRFToken"
 
@@ -151,7 +176,7 @@ def _build_paths() -> Iterator[tuple[str, Any]]:
     for pattern, view in ROUTES.items():
         summary = (view.__doc__ or "").strip().splitlines()[0]
         security: list[dict[str, list[str]]] = [{"agentKey": list(view.scopes)}] if view.scopes else []
-        security += [{"session": []}] if view.people else []
+        security += [{"personalToken": []}, {"session": []}] if view.people else []
         yield _path(pattern), {view.method.lower(): _describe(pattern, MACHINES[pattern], summary, security)}
     summary = "Store a stream of frames, and answer once it is on disk."
     yield _path(INGEST), {"post": _describe(INGEST, _INGEST, summary, [{"agentKey": ["ingest"]}])}
@@ -175,11 +200,17 @@ def _describe(pattern: str, operation: Operation, summary: str, security: list[A
 
 def _describe_for_people(pattern: str, method: str, summary: str) -> dict[str, Any]:
     description: dict[str, Any] = {
-        "summary": summary, "operationId": f"{_operation_id(pattern)}-{method}", "security": [{"session": []}],
-        "parameters": _path_parameters(pattern), "responses": _responses("application/json"),
+        "summary": summary, "operationId": f"{_operation_id(pattern)}-{method}",
+        "security": [{"personalToken": []}, {"session": []}],
+        "parameters": [*_path_parameters(pattern), *map(_describe_parameter, _PEOPLE_PARAMETERS.get(pattern, ()))],
+        "responses": _responses(answers.Approval if pattern in _VOTES else "application/json"),
     }  # fmt: skip
     if method in ("post", "put"):
-        schema = {"$ref": "#/components/schemas/Policy"} if _POLICY.get(pattern) == method else {"type": "object"}
+        schema: dict[str, Any] = {"type": "object"}
+        if _POLICY.get(pattern) == method:
+            schema = {"$ref": "#/components/schemas/Policy"}
+        elif pattern == "api/v1/approvals/<pk>/vote":
+            schema = _BALLOT
         description["requestBody"] = {"content": {"application/json": {"schema": schema}}, "required": True}
     return description
 

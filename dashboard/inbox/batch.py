@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from dashboard.accounts.access import VOTE, api, body_of, by_body, fault, needs
 from dashboard.cards import rendering
 from dashboard.cards.page_parts import build_part
 from dashboard.inbox import groups
-from dashboard.inbox.forms import BallotForm, cast_vote
+from dashboard.inbox.forms import BallotForm, cast_vote, write_fields
 from dashboard.inbox.views import HttpResponseSeeOther, find_return_path, is_htmx_request
 from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import Card
@@ -148,7 +148,8 @@ def _render_parts(request: HttpRequest, results: list[BatchResult], line: str) -
 
 
 @api(VOTE, "POST")
-def _vote_by_json(request: HttpRequest) -> HttpResponse:
+def vote_by_json(request: HttpRequest) -> HttpResponse:
+    """Cast the votes of `{"votes": [...]}`; return the result of each."""
     try:
         body = body_of(request)
     except (ValueError, RecursionError):
@@ -157,19 +158,19 @@ def _vote_by_json(request: HttpRequest) -> HttpResponse:
     if not isinstance(ballots, list) or len(ballots) > MAX_VOTES:
         return fault(422, "invalid_votes", f"Send `votes`, a list of up to {MAX_VOTES} votes.")
     try:
-        results = cast_votes(request, [ballot if isinstance(ballot, dict) else {} for ballot in ballots])
+        results = cast_votes(request, [write_fields(ballot) if isinstance(ballot, dict) else {} for ballot in ballots])
     except MixedBatch as refused:
         return fault(422, "invalid_votes", str(refused))
     return JsonResponse({"results": [ballot.json() for ballot in results]})
 
 
-votes = by_body(_vote_by_form, _vote_by_json)
+votes = by_body(_vote_by_form, vote_by_json)
 
 
 # ---------------------------------------------------------------- one after the other
 
 
-def cast_votes(request: HttpRequest, ballots: list[dict[str, Any]]) -> list[BatchResult]:
+def cast_votes(request: HttpRequest, ballots: Sequence[Mapping[str, Any]]) -> list[BatchResult]:
     """Cast all these votes independently.
 
     A rejected vote does not stop the others. Raises `MixedBatch` before any vote if there are too many, or if calls of
@@ -186,7 +187,7 @@ def cast_votes(request: HttpRequest, ballots: list[dict[str, Any]]) -> list[Batc
 
 
 def _cast_vote(
-    request: HttpRequest, ballot: dict[str, Any], calls: dict[str, ToolCall], levels: dict[str, str]
+    request: HttpRequest, ballot: Mapping[str, Any], calls: dict[str, ToolCall], levels: dict[str, str]
 ) -> BatchResult:
     pk = str(ballot.get("approval", ""))
     form = BallotForm(ballot)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -76,6 +77,21 @@ class BallotForm(forms.Form):
             form_data["grant"] = form_data["grant"] | {"minutes": form_data["grant_minutes"]}
         fields = {name: form_data[name] for name in form_data if name in Ballot.__dataclass_fields__}
         return Ballot(approval=approval, signed_in_at=signed_in_at, **fields)
+
+
+def write_fields(body: dict[str, Any]) -> QueryDict:
+    """Return the values of a JSON object as fields of a form."""
+    fields = QueryDict(mutable=True)
+    for name, value in body.items():
+        if isinstance(value, list) and name.startswith("answer-"):
+            fields.setlist(name, [_write_field(item) for item in value])
+        elif value is not None or name == "edited_args":
+            fields[name] = _write_field(value)
+    return fields
+
+
+def _write_field(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def convert_answers(ballot: Ballot, call: ToolCall, fields: QueryDict) -> Ballot:

@@ -13,7 +13,7 @@ from django.db.models.signals import post_save
 from django.dispatch import receiver
 from django.http import HttpRequest
 
-from dashboard.accounts import devices
+from dashboard.accounts.guessing import devices
 from toolcards.models import PushBrowser
 from toolcards.notifications import subscriptions
 

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST
 from dashboard.accounts.access import get_signed_in_person, needs
 from dashboard.runs.filters import CallFilters, RunFilters
 from toolcards.models import SavedFilter
-from toolcards.models.saved_filters import MAX_NAME_LENGTH
+from toolcards.models.people import MAX_NAME_LENGTH
 
 MAX_SAVED = 20  # of one person on one page
 FILTERS: dict[str, type[CallFilters] | type[RunFilters]] = {"calls": CallFilters, "runs": RunFilters}

@@ -1,7 +1,8 @@
 """Limits the bodies of page requests before Django spools them: small without a session, larger with one.
 
 Django's handler reads a complete body before anything else. So the limit is checked here: by the length in the head,
-else while the body arrives. More than a sign-in form needs is read only from people who are signed in.
+else while the body arrives. More than a sign-in form needs is read only from people who are signed in or have a
+personal token.
 """
 
 from __future__ import annotations
@@ -65,8 +66,7 @@ class _RequestBody:
         if size <= self._most:
             return True
         if self.is_known is None:
-            person, may = await auth.aget_person(ASGIRequest(self._scope, io.BytesIO()))
-            self.is_known = person is not None and may
+            self.is_known = await auth.is_person(ASGIRequest(self._scope, io.BytesIO()))
             if self.is_known:
                 admit(self._scope)
                 env, path = settings.TOOLCARDS, self._scope["path"]

@@ -66,7 +66,9 @@ def test_every_address_is_written_down() -> None:
 
 
 def test_every_address_of_people_is_written_down() -> None:
-    patterns = [str(entry.pattern) for entry in (*urls.EMERGENCY, *urls.GRANTING, *urls.POLICY)]
+    patterns = [
+        str(entry.pattern) for entry in (*urls.ANSWERING, *urls.AUDIT, *urls.EMERGENCY, *urls.GRANTING, *urls.POLICY)
+    ]
     addresses = {f"/{pattern}" for pattern in patterns if pattern.startswith("api/")}
     assert names("people") == addresses
 

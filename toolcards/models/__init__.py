@@ -9,6 +9,7 @@ from toolcards.audit.rows import AuditHead, AuditRow  # Django looks for tables 
 from toolcards.models.approvals import ANSWERED_STATES, Approval, ApprovalQuerySet, Grant, GrantQuerySet, Vote
 from toolcards.models.calls import ToolCall, ToolCallQuerySet, _shown_cards
 from toolcards.models.notifications import Delivery, Webhook
+from toolcards.models.people import PersonalToken, SavedFilter
 from toolcards.models.policies import BreakGlass, Draft, DraftRule, KillSwitch, PolicyVersion
 from toolcards.models.push import PushBrowser, PushKey
 from toolcards.models.runs import (
@@ -22,7 +23,6 @@ from toolcards.models.runs import (
     encode_run_name,
     get_run_path,
 )
-from toolcards.models.saved_filters import SavedFilter
 from toolcards.models.search_index import SearchBlock, SearchSegment
 from toolcards.models.server_processes import GroupCommit, Pulse
 from toolcards.models.sources import (
@@ -64,6 +64,7 @@ __all__ = [
     "GroupCommit",
     "KillSwitch",
     "LogIsFinal",
+    "PersonalToken",
     "PolicyVersion",
     "Proof",
     "Pulse",

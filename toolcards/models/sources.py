@@ -31,7 +31,8 @@ def get_key_changes() -> int:
     return _last_key_change
 
 
-def _note_key_change() -> None:
+def note_key_change() -> None:
+    """Make caches of keys look again."""
     global _last_key_change
     _last_key_change = next(_key_changes)
 
@@ -165,7 +166,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         if "revoked_at" not in columns:
             return super().update(**columns)
         with transaction.atomic():
-            transaction.on_commit(_note_key_change, robust=True)
+            transaction.on_commit(note_key_change, robust=True)
             keys = list(self.select_for_update(of=("self",)).select_related("source"))
             changed_count = super().update(**columns)
             write_acts(*(key.build_revocation_act(bool(columns["revoked_at"])) for key in keys))
@@ -229,7 +230,7 @@ class AgentKey(models.Model):
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         """See Django; caches of keys are refreshed."""
-        transaction.on_commit(_note_key_change, robust=True)
+        transaction.on_commit(note_key_change, robust=True)
         super().save(*args, **kwargs)
 
     def build_revocation_act(self, is_revoked: bool) -> Act:

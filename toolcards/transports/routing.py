@@ -35,6 +35,10 @@ _fixed_routes = {
 }
 
 
+# Below a machine's address, but a page's view: `votes` is not an approval.
+_PAGE_PATHS = frozenset(_list_spellings("api/v1/approvals/votes"))
+
+
 class MachineRouter:
     """HTTP for machines; everything else goes to `otherwise`."""
 
@@ -53,7 +57,7 @@ class MachineRouter:
             await application(scope, receive, send, {})
             return
         for pattern, application in _routes:
-            match = pattern.fullmatch(path)
+            match = pattern.fullmatch(path) if path not in _PAGE_PATHS else None
             if match:
                 await application(scope, receive, send, match.groupdict())
                 return

@@ -11,8 +11,8 @@ from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
 
 from dashboard.accounts.forms import MAX_PASSWORD, OwnPasswordForm, SignInForm
-from dashboard.accounts.hashing import HashingBusy
-from dashboard.accounts.throttle import DEVICE, PAIR, TooManyAttempts
+from dashboard.accounts.guessing.hashing import HashingBusy
+from dashboard.accounts.guessing.throttle import DEVICE, PAIR, TooManyAttempts
 from tests.support.accounts import PASSWORD, SESSION, read_details, sign_in
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from dashboard.accounts.throttle import PAIR
+from dashboard.accounts.guessing.throttle import PAIR
 from tests.support.accounts import read_details, sign_in
 from toolcards.audit.rows import AuditRow
 

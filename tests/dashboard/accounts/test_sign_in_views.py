@@ -10,8 +10,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from dashboard.accounts import sign_in_links, throttle
-from dashboard.accounts.throttle import PAIR, TooManyAttempts
+from dashboard.accounts import sign_in_links
+from dashboard.accounts.guessing import throttle
+from dashboard.accounts.guessing.throttle import PAIR, TooManyAttempts
 from tests.support.accounts import HERE, PASSWORD, SESSION, read_details, sign_in
 
 pytestmark = pytest.mark.django_db

@@ -19,7 +19,9 @@ def test_the_openapi_document_lists_every_address_with_its_methods() -> None:
     paths = build_document()["paths"]
     expected = {"/" + re.sub(r"<(\w+)>", r"{\1}", pattern): {view.method.lower()} for pattern, view in ROUTES.items()}
     assert {path: set(methods) for path, methods in paths.items() if path in expected} == expected
-    patterns = [str(entry.pattern) for entry in (*urls.POLICY, *urls.GRANTING, *urls.EMERGENCY)]
+    patterns = [
+        str(entry.pattern) for entry in (*urls.ANSWERING, *urls.AUDIT, *urls.POLICY, *urls.GRANTING, *urls.EMERGENCY)
+    ]
     people = {"/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", one) for one in patterns if one.startswith("api/")}
     assert set(paths) == {*expected, *people, "/api/v1/ingest"}
 

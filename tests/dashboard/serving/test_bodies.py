@@ -74,6 +74,15 @@ def test_an_unauthenticated_form_is_limited_in_size(server: Server, path: bytes)
     assert status == 413 and "Too much data" in page
 
 
+def test_a_personal_token_opens_the_larger_bodies(server: Server) -> None:
+    assert server.manage("person", "create", "tom", "--role", "admin").returncode == 0
+    token = server.manage("token", "create", "tom", "--scopes", "policy").stdout.split()[-1]
+    document = {"rules": [], "x": "y" * 100_000}
+    status, answer, _ = server.request("POST", "/api/v1/policy/validate", document, key=token)
+    assert (status, answer["error"]["code"]) == (422, "invalid_policy")
+    assert server.request("POST", "/api/v1/policy/validate", document, key="tcp_wrong")[0] == 401
+
+
 def test_a_form_of_a_person_may_be_larger_and_a_policy_even_more(server: Server) -> None:
     from tests.support.voter import Voter
 

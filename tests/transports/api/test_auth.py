@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 
-from toolcards.models import AgentKey, hash_secret
+from toolcards.models import AgentKey, PersonalToken, hash_secret
 from toolcards.transports.api import auth
 from toolcards.transports.api.api_errors import Problem
 
@@ -58,3 +60,18 @@ async def test_requests_that_come_at_once_look_a_key_up_once(
     callers = await asyncio.gather(*(auth.authenticate_agent(f"Bearer {secret}") for _ in range(20)))
     assert {caller.key for caller in callers} == {key.pk}
     assert len(searches) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_personal_token_reads_and_is_no_agent_key(an_approver: Any, client: Client) -> None:
+    for scopes, statuses in ((["read"], (200, 403)), (["vote"], (403, 403))):
+        token = PersonalToken.objects.issue(an_approver, "terminal", scopes, 1)[1]
+        headers = {"Authorization": f"Bearer {token}"}
+        decide = {"run": "r", "call_id": "c", "tool": "t", "args": {}}
+        answers = (
+            client.get("/api/v1/approvals", headers=headers),
+            client.post("/api/v1/calls/decide", decide, content_type="application/json", headers=headers),
+        )
+        assert tuple(answer.status_code for answer in answers) == statuses
+        assert {answer.json()["error"]["code"] for answer in answers if answer.status_code == 403} == {"scope"}
+    assert PersonalToken.objects.filter(used_at__isnull=False).count() == 2

@@ -102,6 +102,27 @@ def test_the_stream_of_a_person_ends_with_the_right_to_read(own_server: Server, 
     until(lambda: count_streams(own_server) == 0)
 
 
+TOKEN_ENDINGS = {
+    "revoked": "PersonalToken.objects.filter(person=person).revoke()",
+    "expired": "PersonalToken.objects.filter(person=person).update(expires_at=timezone.now())",
+    "switched off": ENDINGS["switched off"],
+    "without a role": ENDINGS["without a role"],
+}
+USE_TOKENS = "from toolcards.models import PersonalToken\nfrom django.utils import timezone\n"
+
+
+@pytest.mark.parametrize("ending", TOKEN_ENDINGS.values(), ids=TOKEN_ENDINGS)
+def test_the_stream_of_a_personal_token_ends_with_it(own_server: Server, ending: str) -> None:
+    run_code(own_server, SIGN_IN)
+    token = own_server.manage("token", "create", "eve", "--scopes", "read").stdout.split()[-1]
+    with open_stream(own_server, f"Authorization: Bearer {token}") as wire:
+        read_until(wire, b"run_started")
+        run_code(own_server, USE_TOKENS + ending)
+        assert b"event:" not in wire.rest()
+    until(lambda: count_streams(own_server) == 0)
+    until(lambda: own_server.request("GET", "/api/v1/runs", key=token)[0] in (401, 403))
+
+
 @pytest.mark.parametrize("ending", ["revoked", "expired"])
 def test_the_stream_of_a_key_ends_with_it(own_server: Server, ending: str) -> None:
     key = own_server.manage("agentkey", "create", f"key-{ending}").stdout.split()[-1]

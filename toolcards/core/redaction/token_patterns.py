@@ -50,7 +50,7 @@ vault-token       hv[sbr]\.
 docker-token      dckr_(?:pat|oat)_
 linear-key        lin_(?:api|oauth)_
 atlassian-token   AT(?:ATT|CTT|BB)[0-9A-Za-z]{2}
-toolcards-key     tck_
+toolcards-key     tc[kp]_
 openai-key        sk-(?:proj|svcacct|admin|None|or-v1|lf)-
 shopify-token     shp(?:at|ca|pa|ss)_ shptka_
 digitalocean-token do[opr]_v1_

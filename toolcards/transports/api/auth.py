@@ -1,7 +1,7 @@
-"""Authentication of machine requests: an agent with its key, or a signed-in person where people may read.
+"""Authentication of machine requests: an agent with its key, or a person, by session or personal token.
 
-Keys come in the `Authorization` header only, never in a URL. A key's scopes are cached, so that frames need no
-query. A revoked key stops working at once in the process that revokes it, and within `CACHE_SECONDS` in others.
+Keys and tokens come in the `Authorization` header only, never in a URL. Their scopes are cached, so that frames need
+no query. A revoked one stops working at once in the process that revokes it, and within `CACHE_SECONDS` in others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from django.utils import timezone
 
 from toolcards import database, outages
 from toolcards.gate.source_usage import usage_book
-from toolcards.models import READ_ALL, AgentKey, Source, get_key_changes, hash_secret
+from toolcards.models import READ_ALL, AgentKey, PersonalToken, Source, get_key_changes, hash_secret
+from toolcards.models.people import list_granted_scopes
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.seats import VIEW, Seat, build_seat
 
@@ -32,13 +33,14 @@ FAILURES, WINDOW = 60, 10.0  # wrong keys in so many seconds; further ones get 4
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An agent (`source`, by its `key`) or a person (`source` None, at a `seat`)."""
+    """An agent (`source`, by its `key`) or a person (`source` None, at a `seat` or by a personal `token`)."""
 
     source: Source | None
     key: int = 0
     scopes: frozenset[str] = frozenset()
     person: Any = None
     seat: Seat | None = None
+    token: int = 0
 
     @property
     def reads_only(self) -> Source | None:
@@ -71,25 +73,53 @@ _failures: deque[float] = deque(maxlen=FAILURES)
 
 
 async def authenticate_agent(authorization: str, *scopes: str) -> Caller:
-    """Return the caller with this key; raises Problem 401, 403 or 429.
+    """Return the agent with this key; raises Problem 401, 403 or 429.
 
     The key needs one of the scopes.
     """
-    kind, _, secret = authorization.partition(" ")
-    if kind.lower() != "bearer" or not secret.strip():
+    caller = await _authenticate(authorization, scopes)
+    if caller.token:
+        raise Problem(403, "scope", "This needs an agent key; a personal token is for people.", close=4403)
+    return caller
+
+
+async def _authenticate(authorization: str, scopes: tuple[str, ...]) -> Caller:
+    """Return the agent or person with this key or token, which has one of the scopes; raises Problem."""
+    secret = read_bearer(authorization)
+    if not secret:
         raise build_unauthorized("Agent key required: Authorization: Bearer <key>.")
-    caller = await _get_caller(hash_secret(secret.strip()))
+    caller = await _get_caller(hash_secret(secret))
     if caller is None:
         raise _count_failure()
     _check_scopes(caller, scopes)
     return caller
 
 
+def read_bearer(authorization: str) -> str:
+    """Return the secret of the header `Authorization`, "" without one."""
+    kind, _, secret = authorization.partition(" ")
+    return secret.strip() if kind.lower() == "bearer" else ""
+
+
+def authenticate_token(authorization: str, scope: str) -> PersonalToken:
+    """Return the live token with this scope; raises Problem."""
+    secret = read_bearer(authorization)
+    token = PersonalToken.objects.find_by_secret(secret)
+    if token is None:
+        if AgentKey.objects.find_by_secret(secret) is not None:
+            raise Problem(403, "forbidden", "Agent keys cannot vote or change the policy.")
+        raise _count_failure()
+    _record_token_use(token)
+    if scope not in token.scopes.split():
+        raise Problem(403, "scope", f"This token lacks the scope {scope}.")
+    return token
+
+
 async def authenticate_reader(request: Any, *scopes: str) -> Caller:
     """Return the agent or person of a reading request; raises Problem."""
     authorization = request.headers.get("Authorization", "")
     if authorization or settings.SESSION_COOKIE_NAME not in request.COOKIES:
-        return await authenticate_agent(authorization, *scopes)
+        return await _authenticate(authorization, scopes)
     person, may = await aget_person(request)
     if person is None:
         raise build_unauthorized("Sign in, or send an agent key.")
@@ -107,7 +137,8 @@ def clear_cache() -> None:
 
 def _check_scopes(caller: Caller, scopes: tuple[str, ...]) -> None:
     if scopes and not caller.scopes.intersection(scopes):
-        raise Problem(403, "scope", f"This key lacks the scope {' or '.join(scopes)}.", close=4403)
+        lack = "This token, or your role, lacks" if caller.token else "This key lacks"
+        raise Problem(403, "scope", f"{lack} the scope {' or '.join(scopes)}.", close=4403)
 
 
 def build_unauthorized(message: str) -> Problem:
@@ -151,13 +182,33 @@ async def _search(digest: str, changes: int) -> Caller | None:
 def _find_caller(digest: str) -> Caller | None:
     key = AgentKey.objects.live().select_related("source").filter(digest=digest).first()
     if key is None:
-        return None
+        return _find_caller_by_token(digest)
     if time.monotonic() - _use_times.get(key.pk, -USE_SECONDS) >= USE_SECONDS:
         _use_times[key.pk] = time.monotonic()
         _record_use(key)
     usage_book.read(key.source_id)
     scopes = frozenset(key.scopes.split())
     return Caller(key.source, key.pk, scopes | {"read"} if READ_ALL in scopes else scopes)
+
+
+def _find_caller_by_token(digest: str) -> Caller | None:
+    token = PersonalToken.objects.live().select_related("person").filter(digest=digest).first()
+    if token is None:
+        return None
+    _record_token_use(token)
+    scopes = list_granted_scopes(token.person, token.scopes.split())
+    return Caller(None, scopes=scopes, person=token.person, token=token.pk)
+
+
+def _record_token_use(token: PersonalToken) -> None:
+    """Record that the token was used, at most once a minute."""
+    now = timezone.now()
+    if token.used_at is None or (now - token.used_at).total_seconds() >= USE_SECONDS:
+        try:
+            PersonalToken.objects.filter(pk=token.pk).update(used_at=now)
+        except Exception as error:
+            if not database.report_outage(error, outages.WRITING):
+                raise
 
 
 def _record_use(key: AgentKey) -> None:
@@ -174,6 +225,20 @@ def _find_live_keys(keys: Iterable[int]) -> set[int]:
     return set(AgentKey.objects.live().filter(pk__in=list(keys)).values_list("pk", flat=True))
 
 
+def _find_reading_tokens(tokens: Iterable[int]) -> set[int]:
+    live_tokens = PersonalToken.objects.live().filter(pk__in=list(tokens)).select_related("person")
+    return {token.pk for token in live_tokens if token.person.has_perm(VIEW)}
+
+
+async def is_person(request: Any) -> bool:
+    """Return whether a person with a role sends the request."""
+    if secret := read_bearer(request.headers.get("Authorization", "")):
+        caller = await _get_caller(hash_secret(secret))
+        return caller is not None and bool(caller.token and caller.scopes)
+    person, may = await aget_person(request)
+    return person is not None and bool(may)
+
+
 def _get_person(request: Any) -> tuple[Any, bool]:
     if not hasattr(request, "session"):
         engine = import_module(settings.SESSION_ENGINE)
@@ -186,3 +251,4 @@ def _get_person(request: Any) -> tuple[Any, bool]:
 
 _afind_caller = database.retry_reads(_find_caller)
 afind_live_keys, aget_person = database.retry_reads(_find_live_keys), database.retry_reads(_get_person)
+afind_reading_tokens = database.retry_reads(_find_reading_tokens)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
-from toolcards.transports.api.auth import Caller, afind_live_keys
+from toolcards.transports.api.auth import Caller, afind_live_keys, afind_reading_tokens
 from toolcards.transports.api.seats import afind_expired_seats
 
 T = TypeVar("T")
@@ -51,11 +51,18 @@ async def iterate_while_allowed(caller: Caller, items: AsyncIterator[T]) -> Asyn
 async def end_expired_rights() -> None:
     """End the rights of those who may not read any more."""
     rights = list(open_rights)
-    keys = {right.caller.key for right in rights if right.caller.seat is None}
-    seats = {right.caller.seat for right in rights if right.caller.seat is not None}
-    live_keys = await afind_live_keys(keys) if keys else set()
+    callers = {right.caller for right in rights}
+    seats = {caller.seat for caller in callers if caller.seat is not None}
+    tokens = {caller.token for caller in callers if caller.token}
+    keys = {caller.key for caller in callers if caller.seat is None and not caller.token}
     expired_seats = await afind_expired_seats(seats) if seats else {}
+    live_tokens = await afind_reading_tokens(tokens) if tokens else set()
+    live_keys = await afind_live_keys(keys) if keys else set()
     for right in rights:
-        seat = right.caller.seat
-        if seat in expired_seats or (seat is None and right.caller.key not in live_keys):
+        caller = right.caller
+        if caller.seat is not None:
+            may_read = caller.seat not in expired_seats
+        else:
+            may_read = caller.token in live_tokens if caller.token else caller.key in live_keys
+        if not may_read:
             right.end()

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.accounts.throttle import ADDRESS, CROWDED, DEVICE, MAX_BUCKETS, NAME, PAIR, Throttle, TooManyAttempts
+from dashboard.accounts.guessing.throttle import (
+    ADDRESS,
+    CROWDED,
+    DEVICE,
+    MAX_BUCKETS,
+    NAME,
+    PAIR,
+    Throttle,
+    TooManyAttempts,
+)
 
 
 class Clock:

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from dashboard.accounts import sign_in_links
-from dashboard.accounts.throttle import DEVICE, PAIR
+from dashboard.accounts.guessing.throttle import DEVICE, PAIR
 from tests.support.accounts import DEVICES, sign_in
 
 pytestmark = pytest.mark.django_db

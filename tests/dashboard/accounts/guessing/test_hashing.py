@@ -9,8 +9,8 @@ import pytest
 from django.contrib.auth.hashers import check_password, make_password
 from django.test import Client
 
-from dashboard.accounts import hashing
-from dashboard.accounts.hashing import HashingBusy, HashingSlots
+from dashboard.accounts.guessing import hashing
+from dashboard.accounts.guessing.hashing import HashingBusy, HashingSlots
 from tests.support.server import PATIENCE
 
 PASSWORD = "a password for tests"
@@ -66,7 +66,7 @@ def test_a_place_is_given_back_whatever_happens_in_it() -> None:
 
 @pytest.fixture
 def real_hasher(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings.PASSWORD_HASHERS = ["dashboard.accounts.hashing.BoundedPBKDF2"]
+    settings.PASSWORD_HASHERS = ["dashboard.accounts.guessing.hashing.BoundedPBKDF2"]
     monkeypatch.setattr(hashing.BoundedPBKDF2, "iterations", 100)
 
 
