@@ -16,7 +16,7 @@ from dashboard.policy import dry_run, view_models
 from dashboard.policy.forms import TryForm
 from dashboard.policy.text.yaml_comments import write_with_comments
 from toolcards.core.policy.language.diff import compare_documents
-from toolcards.core.policy.language.presets import PRESETS
+from toolcards.core.policy.language.presets import PRESETS, find_newer_form
 from toolcards.gate import policy_draft, policy_store
 from toolcards.models import PolicyVersion
 
@@ -50,8 +50,10 @@ def policy(request: HttpRequest) -> HttpResponse:
     changes = []
     if version and request.user.has_perm(EDIT_POLICY):
         changes = view_models.review_draft().changes
+    newer_form = find_newer_form(version.sha256) if version else ""
     context = {
         "version": version, "groups": view_models.group_by_effect(rows), "model": view_models.describe_model(document),
+        "newer_form": newer_form, "starter": PRESETS.get(newer_form),
         "changes": changes, "try_form": TryForm(), "tries": dry_run.list_recent_examples(), "packs": PRESETS,
     }  # fmt: skip
     return render(request, "policy/policy.html", context)

@@ -74,7 +74,7 @@ def test_the_latest_calls_are_simulated_and_nothing_is_written(admin: Client, a_
     result = send(admin, "POST", "simulate", DENY_BASH).json()
     assert result["summary"] == {"calls": 1, "unknown": 0, "changed": 1, "changes": {"allow → deny": 1}}
     assert result["calls"][0]["call_id"] == "call-1"
-    assert policy_draft.load_draft()["rules"][0]["id"] == "ask-edit"
+    assert policy_draft.load_draft()["rules"][0]["id"] == "ask-delete"
 
 
 def test_activating_compares_and_swaps(admin: Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from django.test import Client
@@ -73,3 +74,27 @@ def test_exported_and_imported_again_it_is_the_same(admin: Client, first: Policy
 
 def test_without_any_policy_the_page_says_that_everything_is_denied(admin: Client) -> None:
     assert "every gated call is denied" in admin.get("/policy/").content.decode()
+
+
+def activate_former_form() -> None:
+    path = Path(__file__).parents[2] / "core/policy/language/former_starters.json"
+    gate.activate(json.loads(path.read_text("utf-8"))["ask-on-writes"], author="ben")
+
+
+def test_a_former_form_of_a_starter_is_offered_the_new_one_and_keeps_deciding(
+    admin: Client, first: PolicyVersion
+) -> None:
+    assert "data-newer-form" not in admin.get("/policy/").content.decode()
+    activate_former_form()
+    page = admin.get("/policy/").content.decode()
+    assert 'data-newer-form="ask-on-writes"' in page and 'action="/policy/packs/ask-on-writes/"' in page
+    admin.post("/policy/packs/ask-on-writes/")
+    assert 'data-change="removed"' in admin.get("/policy/draft/").content.decode()
+    assert policy_store.get_active_version_number() == 2
+    admin.post("/policy/draft/activate/", {"expected_active": 2})
+    assert "data-newer-form" not in admin.get("/policy/").content.decode()
+
+
+def test_only_people_who_may_edit_the_policy_are_offered_a_new_form(viewer: Client, first: PolicyVersion) -> None:
+    activate_former_form()
+    assert "data-newer-form" not in viewer.get("/policy/").content.decode()

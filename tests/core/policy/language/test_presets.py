@@ -5,14 +5,19 @@ A row is the name as an agent sends it, with the server where the wire tells it 
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from bench.attention import corpus
 from tests.support.tables import loop_over
 from tests.support.tool_names import CHANGES, LOOKINGS
+from toolcards.client.common.canonical_json import digest
 from toolcards.client.common.tool_kinds import find_kinds, is_known_tool
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
-from toolcards.core.policy.language.presets import PRESETS
+from toolcards.core.policy.language.presets import PRESETS, find_newer_form
 
 POLICIES = {name: parse(pack.document) for name, pack in PRESETS.items()}
 
@@ -99,3 +104,57 @@ def test_a_rule_allows_commands_of_a_tool_that_is_not_known_only_if_it_names_the
         default = "ask" if rule["effect"] == "allow" else "allow"
         policy = parse({"default": default, "rules": [{"id": "r", **rule}]})
         assert decide(policy, PolicyRequest.for_tool("my_shell", input={"command": "ls"})).effect is answer
+
+
+# ---------------------------------------------------------------- forms
+
+FORMER = json.loads(Path(__file__).with_name("former_starters.json").read_text("utf-8"))
+
+
+def list_corpus_requests():
+    sessions = corpus.load_sessions().values()
+    dangerous_calls = [each for call in corpus.load_dangerous() for each in corpus.disguise(call)]
+    for call in [*(call for session in sessions for call in session), *dangerous_calls]:
+        yield PolicyRequest.for_tool(
+            call.tool, source=call.server, input=call.args, agent_path=(call.program,), root=call.project
+        )
+    for tool, server, _ in [*CHANGES, *LOOKINGS]:
+        yield PolicyRequest.for_tool(tool, source=server, input={}, is_known=is_known_tool(tool, server))
+    for tool, server in UNKNOWN:
+        yield PolicyRequest.for_tool(tool, source=server, input={}, is_known=False)
+
+
+def decide_briefly(policy, request):
+    decision = decide(policy, request)
+    return decision.effect, decision.ask.severity if decision.ask else ""
+
+
+@pytest.mark.parametrize("name", FORMER)
+@pytest.mark.parametrize("default", [None, "allow", "ask", "deny"])
+def test_the_new_form_of_a_starter_decides_every_call_of_the_corpus_as_the_former(name, default):
+    former, present = dict(FORMER[name]), PRESETS[name].with_default(default)
+    if default:
+        former |= {"default": default, "rules": [rule for rule in former["rules"] if rule["effect"] != "allow"]}
+    policies = parse(former), parse(present)
+    requests = list(list_corpus_requests())[:: 5 if default else 1]
+    assert [r.input for r in requests if decide_briefly(policies[0], r) != decide_briefly(policies[1], r)] == []
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_starter_has_at_most_five_rules_none_of_which_repeats_the_default(name):
+    document = PRESETS[name].document
+    assert len(document["rules"]) <= 5
+    bare = [rule for rule in document["rules"] if rule.get("severity", "medium") == "medium"]
+    assert [rule["id"] for rule in bare if rule["effect"] == document["default"] != "deny"] == []
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_forms_of_each_starter_are_listed_with_the_present_one_last(name):
+    """A changed starter fails here: append its digest to `starter_forms.toml`."""
+    assert find_newer_form(digest(dict(PRESETS[name].document))) == ""
+    assert find_newer_form(digest(FORMER.get(name, {"v": 1, "default": "allow", "rules": []}))) == name
+
+
+def test_a_policy_that_a_person_wrote_is_no_form_of_a_starter():
+    own_policy = {**PRESETS["ask-on-writes"].document, "default": "deny"}
+    assert find_newer_form(digest(own_policy)) == ""

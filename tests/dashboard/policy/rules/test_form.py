@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db
         ({"advanced": '{"match": {"when": {"tz": "Nowhere/City"}}}'}, "advanced", "time zone"),
         ({"advanced": '{"match": 1}'}, "advanced", "object"),
         ({"effect": "ask", "advanced": '{"ask": {"approvers": ["group:nobody"]}}'}, "advanced", "No one can approve"),
-        ({"rule_id": "ask-edit"}, "rule_id", "Another rule"),
+        ({"rule_id": "ask-delete"}, "rule_id", "Another rule"),
     ],
 )
 def test_an_error_is_shown_at_its_field(

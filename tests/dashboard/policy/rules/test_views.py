@@ -34,38 +34,38 @@ def test_a_saved_rule_is_in_the_draft_and_not_active(admin: Client, first: Polic
 
 
 def test_rules_are_switched_and_removed(admin: Client, first: PolicyVersion) -> None:
-    admin.post("/policy/rules/ask-edit/switch/", {"to": "off"})
-    assert DraftRule.objects.get(rule_id="ask-edit").enabled is False
-    admin.post("/policy/rules/ask-edit/remove/")
-    assert not DraftRule.objects.filter(rule_id="ask-edit").exists()
-    assert admin.post("/policy/rules/ask-edit/remove/").status_code == 404
+    admin.post("/policy/rules/ask-delete/switch/", {"to": "off"})
+    assert DraftRule.objects.get(rule_id="ask-delete").enabled is False
+    admin.post("/policy/rules/ask-delete/remove/")
+    assert not DraftRule.objects.filter(rule_id="ask-delete").exists()
+    assert admin.post("/policy/rules/ask-delete/remove/").status_code == 404
 
 
 def test_a_rule_that_changed_while_it_was_edited_is_replaced_only_on_purpose(
     admin: Client, first: PolicyVersion
 ) -> None:
-    path = "/policy/rules/ask-edit/"
+    path = "/policy/rules/ask-delete/"
     mine, theirs = (admin.get(path).context["form"].initial for _ in range(2))
     assert admin.post(path, encode(theirs | {"effect": "deny"})).status_code == 302
     response = admin.post(path, encode(mine | {"reason": "My reason"}))
     page = response.content.decode()
     assert response.status_code == 409 and "has changed since you opened it" in page and "My reason" in page
-    assert DraftRule.objects.get(rule_id="ask-edit").effect == "deny"
+    assert DraftRule.objects.get(rule_id="ask-delete").effect == "deny"
     again = mine | {"reason": "My reason", "based_on": response.context["form"]["based_on"].value()}
     assert admin.post(path, encode(again)).status_code == 302
-    assert policy_draft.build_rule_document(DraftRule.objects.get(rule_id="ask-edit"))["public_reason"] == "My reason"
+    assert policy_draft.build_rule_document(DraftRule.objects.get(rule_id="ask-delete"))["public_reason"] == "My reason"
 
 
 def test_a_rule_that_was_removed_while_it_was_edited_can_be_added_again(admin: Client, first: PolicyVersion) -> None:
-    path = "/policy/rules/ask-edit/"
+    path = "/policy/rules/ask-delete/"
     mine = admin.get(path).context["form"].initial | {"reason": "My reason"}
     admin.post(f"{path}remove/")
     response = admin.post(path, encode(mine))
     page = response.content.decode()
     assert response.status_code == 409 and "no longer in the draft" in page and 'action="/policy/rules/new/"' in page
-    assert not DraftRule.objects.filter(rule_id="ask-edit").exists()
+    assert not DraftRule.objects.filter(rule_id="ask-delete").exists()
     assert admin.post("/policy/rules/new/", encode(mine)).status_code == 302
-    assert DraftRule.objects.filter(rule_id="ask-edit").exists()
+    assert DraftRule.objects.filter(rule_id="ask-delete").exists()
 
 
 SHELL_IS_ASKED = {"default": "allow", "rules": [

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from toolcards.core.policy.matching.matchers import MATCHERS
+from toolcards.core.policy.shell.work.classes import WORK
 
 if TYPE_CHECKING:
     from toolcards.core.policy.language.document_model import ArgumentDoc, ClauseDoc, RuleDoc
@@ -86,6 +87,11 @@ def _split_argument(argument: ArgumentDoc, subject: str) -> tuple[str, str]:
     where = subject + "".join(f".{step}" for step in argument.path.split("/")[1:])
     if not argument.path and MATCHERS[argument.op].command:
         where = "the command"
+    if not argument.path and argument.op == "inside_project":
+        where = "all that it changes"
+    if argument.op in _PHRASES and not argument.path:
+        names = argument.value if isinstance(argument.value, list) else [argument.value]
+        return "the call", _PHRASES_START.get(argument.op, "") + _join_names([_PHRASES[argument.op][n] for n in names])
     if argument.op == "effect":
         return where, _describe_effects(argument.value)
     label = MATCHERS[argument.op].label
@@ -93,12 +99,29 @@ def _split_argument(argument: ArgumentDoc, subject: str) -> tuple[str, str]:
     return f"{'every ' if argument.quant == 'all' else ''}{where}", label + value
 
 
-_EFFECTS = {"runs": "runs other programs", "none": "only reads"}
+_EFFECTS = {
+    "runs": "runs other programs", "none": "only reads", "project": "runs tests or builds",
+    "scripts": "runs scripts of the project", "git": "works in local git", "packages": "installs packages",
+    "files": "changes named files", "containers": "runs local containers",
+}  # fmt: skip
+_PHRASES = {
+    "harms": {
+        "system": "deletes a part of the system", "history": "rewrites a protected branch",
+        "unread-code": "runs unread code from the network", "agent-permissions": "changes what agents may do",
+        "gate": "changes Toolcards",
+    },
+    "touches": {"secrets": "secrets", "private-address": "private addresses"},
+}  # fmt: skip
+_PHRASES_START = {"touches": "touches "}
 
 
 def _describe_effects(value: Any) -> str:
     """Return the effects as verbs: deletes, writes or runs other programs."""
-    return _join_names([_EFFECTS.get(name, name) for name in (value if isinstance(value, list) else [value])])
+    names = value if isinstance(value, list) else [value]
+    if set(WORK) <= {*names}:
+        names = [name for name in names if name not in WORK]
+        return _join_names([*(_EFFECTS.get(name, name) for name in names), "works in the project"])
+    return _join_names([_EFFECTS.get(name, name) for name in names])
 
 
 def _format_value(value: Any) -> str:

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
+from toolcards.core.policy.matching.operands import HARMS
 from toolcards.core.policy.shell.work.classes import WORK
 
 # The commands that `shell/programs.toml` lists as read-only, wherever a tool takes its command.
 READ_ONLY = {"args": [{"path": "", "op": "effect", "value": "none"}]}
-DENIED = {
-    "system": "This deletes a home folder, a part of the system or a disk. Delete the files that you mean, by name.",
-    "history": "This rewrites a protected branch on the server. Push to a branch of your own and open a pull request.",
-    "unread-code": "This runs code from the network that was not read. Download it, read it, then run the file.",
-    "agent-permissions": "This changes what an agent may do. A person has to change such settings.",
-    "gate": "This changes the key, the settings or the data of Toolcards. A person has to change them.",
+DENY_HARMS = {
+    "id": "deny-harms",
+    "effect": "deny",
+    "match": {"args": [{"path": "", "op": "harms", "value": list(HARMS)}]},
+    "public_reason": "An agent never needs this: it deletes a home folder, a part of the system or a disk, rewrites a "
+    "protected branch, runs code from the network that was not read, or changes what agents may do or Toolcards.",
+    "suggest": "Delete files by their names, push to a branch of your own, read a download before you run it, and "
+    "leave permissions and settings to a person.",
 }
-DENY_HARMS = [
-    {
-        "id": f"deny-{name}",
-        "effect": "deny",
-        "match": {"args": [{"path": "", "op": "harms", "value": name}]},
-        "public_reason": reason,
-    }
-    for name, reason in DENIED.items()
-]
 ASK_SECRETS = {
     "id": "ask-secrets",
     "effect": "ask",
@@ -35,6 +32,22 @@ ASK_SECRETS = {
     "public_reason": "This touches a secret or a private address.",
     "suggest": "Ask for the value that you need, or leave secrets out of paths, commands and URLs.",
 }
+ASK_CHANGES = (
+    {
+        "id": "ask-edit",
+        "effect": "ask",
+        "match": {"kind": ["edit", "move"]},
+        "public_reason": "This changes files or data.",
+    },
+    {
+        "id": "ask-execute",
+        "effect": "ask",
+        "match": {"kind": ["execute"]},
+        "unless": [READ_ONLY],
+        "public_reason": "This call may change something.",
+        "suggest": "Read-only shell commands such as ls, grep or git status don't need approval.",
+    },
+)
 INSIDE = {"path": "", "op": "inside_project"}
 # What the agent's own mode decides under *Follow the agent*: looking, and work in the project that can be undone there.
 LEFT_TO_THE_AGENT = [
@@ -47,23 +60,39 @@ LEFT_TO_THE_AGENT = [
 
 @dataclass(frozen=True)
 class Preset:
-    """A starter policy with its title and summary."""
+    """A starter policy with its title and summary.
+
+    `default_asks`: what its default asks about, as rules for another default.
+    """
 
     title: str
     summary: str
     document: Mapping[str, Any]
+    default_asks: tuple[Mapping[str, Any], ...] = ()
 
     def with_default(self, default: str | None) -> dict[str, Any]:
         """Return a copy of the document with this default effect.
 
         The policy's allows are exceptions from its own default. With another one they are left out, so that what they
-        cover has the effect that was set.
+        cover has the effect that was set, and what its own default asks about is asked by rules.
         """
         document: dict[str, Any] = deepcopy(dict(self.document))
         if default:
             document["default"] = default
-            document["rules"] = [rule for rule in document["rules"] if rule["effect"] != "allow"]
+            kept_rules = [rule for rule in document["rules"] if rule["effect"] != "allow"]
+            document["rules"] = [*deepcopy(list(self.default_asks)), *kept_rules]
         return document
+
+
+def find_newer_form(sha256: str) -> str:
+    """Return the starter whose former form has this digest, or ""."""
+    return next((name for name, former in _load_former_forms().items() if sha256 in former), "")
+
+
+@cache
+def _load_former_forms() -> dict[str, list[str]]:
+    forms = tomllib.loads(files(__package__).joinpath("starter_forms.toml").read_text("utf-8"))
+    return {name: digests[:-1] for name, digests in forms.items()}
 
 
 PRESETS: dict[str, Preset] = {
@@ -87,7 +116,7 @@ PRESETS: dict[str, Preset] = {
                     "match": {"kind": ["delete"]},
                     "public_reason": "This deletes data.",
                 },
-                *DENY_HARMS,
+                DENY_HARMS,
                 ASK_SECRETS,
                 {
                     "id": "ask-outside",
@@ -108,27 +137,13 @@ PRESETS: dict[str, Preset] = {
             "default": "ask",
             "rules": [
                 {
-                    "id": "ask-edit",
-                    "effect": "ask",
-                    "match": {"kind": ["edit", "move"]},
-                    "public_reason": "This changes files or data.",
-                },
-                {
                     "id": "ask-delete",
                     "effect": "ask",
                     "severity": "high",
                     "match": {"kind": ["delete"]},
                     "public_reason": "This deletes data.",
                 },
-                {
-                    "id": "ask-execute",
-                    "effect": "ask",
-                    "match": {"kind": ["execute"]},
-                    "unless": [READ_ONLY],
-                    "public_reason": "This call may change something.",
-                    "suggest": "Read-only shell commands such as ls, grep or git status don't need approval.",
-                },
-                *DENY_HARMS,
+                DENY_HARMS,
                 ASK_SECRETS,
                 {
                     "id": "allow-read-only",
@@ -144,6 +159,7 @@ PRESETS: dict[str, Preset] = {
                 },
             ],
         },
+        ASK_CHANGES,
     ),
     "locked-down": Preset(
         "Locked down",
@@ -168,7 +184,7 @@ PRESETS: dict[str, Preset] = {
                     "match": {"kind": ["edit", "delete", "move", "execute", "fetch", "switch_mode", "other"]},
                     "public_reason": "Everything except reading requires approval.",
                 },
-                *DENY_HARMS,
+                DENY_HARMS,
                 ASK_SECRETS,
             ],
         },
