@@ -215,6 +215,17 @@ def test_a_result_is_reported_as_the_tool_gave_it(result: Any, output: Any) -> N
         session.end()
 
 
+def test_a_picture_next_to_an_error_is_reported_with_it() -> None:
+    content = [{"type": "text", "text": "no button"}, {"type": "image", "data": "eA==", "mimeType": "image/png"}]
+    with Gate() as gate:
+        session = Session(Toolcards(gate.url, "key"), server="files")
+        hold(session, make_call(1, "click"))
+        respond(session, 1, result={"isError": True, "content": content})
+        (report,) = read_results(gate)
+        assert (report["error"]["message"], report["output"]) == ("no button", content)
+        session.end()
+
+
 @loop_over(("message", "code", "text"), [
     ({"error": {"code": -32601, "message": "no"}}, "no_such_tool", "no"),
     ({"error": {"code": -32602, "message": "no"}}, "invalid_input", "no"),

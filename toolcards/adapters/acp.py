@@ -16,7 +16,13 @@ from typing import Any
 from toolcards.adapters import strict
 from toolcards.adapters.base import MAX_DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
 from toolcards.adapters.native import find_number
-from toolcards.client.common.tool_results import describe_request, find_exit_code, format_result, read_result
+from toolcards.client.common.tool_results import (
+    describe_request,
+    find_exit_code,
+    find_media,
+    format_result,
+    read_result,
+)
 from toolcards.core.calls import facts as f
 from toolcards.core.policy.places.project import is_folder
 from toolcards.core.runs.skipped_frames import SkippedFrame
@@ -213,7 +219,14 @@ def _read_exit_error(update: Payload) -> Facts:
     code = next((each for each in codes if each is not None), None)
     if not code:
         return []
-    return [f.OutputFailed(update["toolCallId"], _get_words(update) or f"exit code {code}", "exit_status")]
+    return [
+        f.OutputFailed(
+            update["toolCallId"],
+            _get_words(update) or f"exit code {code}",
+            "exit_status",
+            output=_find_media(update),
+        )
+    ]
 
 
 def _read_failure(update: Payload) -> Facts:
@@ -222,7 +235,7 @@ def _read_failure(update: Payload) -> Facts:
     if _get_object(_get_object(update, "rawOutput"), "metadata").get("interrupted") is True:
         return [f.CallClosed(call, "aborted")]
     words = _get_words(update)
-    return _read_exit_error(update) or [f.SnapshotReceived(call, text=words, error=words)]
+    return _read_exit_error(update) or [f.SnapshotReceived(call, text=words, error=words, output=_find_media(update))]
 
 
 def _get_output(update: Payload) -> Any:
@@ -246,6 +259,11 @@ def _get_words(update: Payload) -> str:
     raw, error = update.get("rawOutput"), _get_object(update, "rawOutput").get("error")
     parts = (error, raw, update.get("content"), terminal.get("data"))
     return next((text for part in parts if (text := format_result(part))), "")
+
+
+def _find_media(update: Payload) -> Any:
+    """Return what a failure shows besides texts."""
+    return find_media(update.get("rawOutput")) or find_media(update)
 
 
 METHODS: dict[tuple[str, str], Callable[[Payload], Facts | SkippedFrame]] = {

@@ -198,8 +198,9 @@ class Toolcards:
     def result(
         self, run: str, call_id: str, *, output: Any = None, error: str | Mapping[str, Any] | None = None, **more: Any
     ) -> bool:
-        """Report an output or an error (a message or an error object).
+        """Report an output, an error, or an error with an output.
 
+        An error is a message or an error object.
         Return whether the server has it. If it cannot be reached, the report is sent again in the background, for up to
         two minutes; at the end of the process for up to two seconds.
         An output too long for one frame is cut, with a mark. `more` may hold the decision's `attempt`; the default is
@@ -208,7 +209,8 @@ class Toolcards:
         attempt = self._submitted.latest(run, call_id)
         body: dict[str, Any] = {"run": run, "attempt": attempt, "outcome": "ok" if error is None else "error", **more}
         details = error if isinstance(error, Mapping) else {"message": error}
-        body |= {"output": shorten(output)} if error is None else {"error": dict(details)}
+        body |= {} if error is None else {"error": dict(details)}
+        body |= {"output": shorten(output)} if error is None or output is not None else {}
         return self._deliver(f"/api/v1/calls/{quote(call_id, safe='')}/result", body)
 
     def _deliver(self, path: str, body: dict[str, Any]) -> bool:

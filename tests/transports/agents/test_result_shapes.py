@@ -60,6 +60,37 @@ def test_every_failure_of_acp_and_of_the_result_api_has_its_text(server: Server)
         assert (call["state"], call["error"]["message"]) == ("output-error", text), client
 
 
+@pytest.mark.parametrize("way", ["acp raw", "acp content", "acp terminal", "native", "claude-code", "result"])
+def test_a_picture_next_to_an_error_is_shown_with_it(server: Server, way: str) -> None:
+    text, run = {"type": "text", "text": "no such button"}, f"shown-{way.replace(' ', '-')}"
+    result = {"content": [text, IMAGE], "isError": True}
+    if way == "acp raw":
+        post(server, "acp", run, [begin("c"), update("c", status="failed", rawOutput=result)])
+    elif way.startswith("acp"):
+        meta = {"_meta": {"terminal_exit": {"exit_code": 1}}} if way == "acp terminal" else {}
+        post(
+            server, "acp", run, [begin("c"), update("c", status="failed", content=[*wrap(text), *wrap(IMAGE)], **meta)]
+        )
+    elif way == "native":
+        call = {"call_id": "c"}
+        start = {"type": "tool.input.available", **call, "tool": "t", "input": {}}
+        post(server, "native", run, [start, {"type": "tool.output.available", **call, "output": result}])
+    elif way == "claude-code":
+        hook = {"session_id": run, "cwd": "/", "tool_name": "mcp__web__click", "tool_input": {}, "tool_use_id": "c"}
+        hook |= {"hook_event_name": "PostToolUse", "tool_response": result}
+        server.request("POST", "/api/v1/hooks/claude-code", hook)
+    else:
+        body = {"run": run, "call_id": "c", "tool": "read_file", "args": {"path": "a"}}
+        permit = server.request("POST", "/api/v1/calls/decide", body)[1]["permit"]["id"]
+        server.request("POST", f"/api/v1/permits/{permit}/claim", {})
+        outcome = {"outcome": "error", "error": {"message": "no such button"}, "output": [text, IMAGE]}
+        server.request("POST", "/api/v1/calls/c/result", {"run": run, **outcome})
+    call = gating.calls(server, run)["c"]
+    assert (call["state"], call["error"]["message"]) == ("output-error", "no such button"), call
+    assert IMAGE in call["output"]
+    assert "/pictures/" in Voter(server).get(f"/calls/{call['id']}/")
+
+
 @pytest.mark.parametrize(("fields", "text", "code"), [
     ({"rawOutput": "Exit code 1\n2 failing", "_meta": {"terminal_exit": {"exit_code": 1, "signal": None}},
       "content": [{"type": "terminal", "terminalId": "t"}]}, "Exit code 1\n2 failing", "exit_status"),

@@ -15,7 +15,7 @@ from typing import Any
 
 from .json_text import is_same_json, parse
 
-__all__ = ["ToolResult", "describe_request", "find_exit_code", "format_result", "is_exact", "read_result"]
+__all__ = ["ToolResult", "describe_request", "find_exit_code", "find_media", "format_result", "is_exact", "read_result"]
 
 _RESULT = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})  # members of an MCP result
 _NAMES = {"structured_content": "structuredContent", "is_error": "isError", "meta": "_meta"}
@@ -38,7 +38,10 @@ _DEEPEST = 12
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The output of a call that worked, or the `error` of one that failed (None: it worked)."""
+    """The output of a call, and the `error` if it failed (None: it worked).
+
+    The output of a failed call is what its error is shown with, such as a picture: its texts are in the error.
+    """
 
     output: Any
     error: str | None = None
@@ -50,7 +53,7 @@ def read_result(value: Any) -> ToolResult:
         value = _spell_as_on_wire(value)
     if isinstance(value, dict) and _is_mcp_result(value):
         if value.get("isError") is True:
-            return ToolResult(None, format_result(value))
+            return ToolResult(find_media(value), format_result(value))
         return ToolResult(_join_output(value))
     if isinstance(value, dict) and value.get("type") == "call" and value.get("error"):  # hosted MCP of OpenAI
         return ToolResult(None, format_result(value["error"]) or "The server reported an error.")
@@ -79,6 +82,13 @@ def format_result(value: Any) -> str:
         named_parts = {name: part for name, part in value.items() if name not in _NO_WORDS and not _is_wordless(part)}
         parts = {} if _is_block(value) else named_parts
     return "" if parts in ({}, []) else json.dumps(parts, ensure_ascii=False, default=str)
+
+
+def find_media(value: Any) -> list[dict[str, Any]] | None:
+    """Return the blocks of a result if some are more than text."""
+    blocks = _list_blocks(value.get("content") if isinstance(value, dict) else value)
+    output = None if blocks is None else _join_blocks(blocks)
+    return output if isinstance(output, list) else None
 
 
 def find_exit_code(value: Any) -> int | None:

@@ -238,7 +238,7 @@ def _read_output(fact: f.OutputReady | f.SnapshotReceived) -> f.AnyFact:
         return fact if isinstance(fact.text, (str, type(None))) else f.revise(fact, text=read_result(fact.text).output)
     result = read_result(fact.output)
     if result.error is not None:
-        return f.OutputFailed(fact.call_id, result.error, "tool_reported", at=fact.at)
+        return f.OutputFailed(fact.call_id, result.error, "tool_reported", at=fact.at, output=result.output)
     return fact if result.output is fact.output else f.revise(fact, output=result.output)
 
 

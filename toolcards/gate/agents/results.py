@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolcards.client.common.tool_results import format_result
+from toolcards.client.common.tool_results import format_result, read_result
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.gate.agents.liveness import note_request
@@ -111,5 +111,6 @@ def _build_outcome(call_id: str, body: dict[str, Any], moment: float) -> f.AnyFa
             call_id, format_result(error.get("message")), str(error.get("code", "")),
             retryable if isinstance(retryable, bool) else None, str(error.get("authority", "")),
             str(error.get("phase", "")), moment, after if type(after) is int else None,
+            read_result(body.get("output", body.get("output_preview"))).output,
         )  # fmt: skip
     return f.CallClosed(call_id, "aborted" if outcome == "aborted" else "truncated", at=moment)

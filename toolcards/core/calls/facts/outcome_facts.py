@@ -46,7 +46,10 @@ class OutputReady:
 
 @dataclass(frozen=True, slots=True)
 class OutputFailed:
-    """The call failed, with or without a message. `after_ms`: the requested delay before a retry."""
+    """The call failed, with or without a message.
+
+    `after_ms`: the requested delay before a retry; `output`: what the tool returned next to the message.
+    """
 
     type: ClassVar[str] = "output-failed"
     call_id: str
@@ -57,6 +60,7 @@ class OutputFailed:
     phase: str = ""
     at: float = 0.0
     after_ms: int | None = None
+    output: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,8 @@ class OutcomeReported:
 class SnapshotReceived:
     """A message snapshot shows a call's result; a success has no `error`.
 
-    `denied`: it shows a call that never ran, so an open call was denied (Claude Code's PostToolBatch).
+    `denied`: it shows a call that never ran, so an open call was denied (Claude Code's PostToolBatch). `output`: what
+    a call that failed returned next to its message.
     """
 
     type: ClassVar[str] = "snapshot-seen"
@@ -95,6 +100,7 @@ class SnapshotReceived:
     error: str | None = None
     denied: bool = False
     at: float = 0.0
+    output: Any = None
 
 
 @dataclass(frozen=True, slots=True)

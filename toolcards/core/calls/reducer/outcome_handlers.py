@@ -35,6 +35,7 @@ def set_output(card: Card, fact: f.OutputReady) -> Card:
 def set_error(card: Card, fact: Any) -> Card:
     """Set the error of a failed call or an invalid input."""
     if not isinstance(fact, f.InputInvalid):
+        card = _add_output(card, fact)
         return _fail(card, fact.at, build_error(card, fact.message, fact.code, fact))
     is_unknown_tool = fact.dynamic and not card.dynamic and card.state in (S.INPUT_STREAMING, S.INPUT_AVAILABLE)
     if not is_frozen(card):
@@ -107,11 +108,17 @@ def apply_snapshot(card: Card, fact: f.SnapshotReceived) -> Card:
         return card if card.hard else set_output(card, f.OutputReady(card.call_id, output=fact.text, at=fact.at))
     text = format_text(fact.text) or fact.error
     if card.hard:
-        corrected_card = _fail(card.replace(output=None, has_output=False), fact.at, build_error(card, text))
+        card = _add_output(card.replace(output=None, has_output=False), fact)
+        corrected_card = _fail(card, fact.at, build_error(card, text))
         return corrected_card.with_anomaly("corrected-by-snapshot", fact.at)
     if card.state is S.APPROVAL_REQUESTED and not card.resumed:  # the producer never continued: denied
         return deny(card, f.OutputDenied(card.call_id, reason=text, at=fact.at))
-    return _fail(card, fact.at, build_error(card, text))
+    return _fail(_add_output(card, fact), fact.at, build_error(card, text))
+
+
+def _add_output(card: Card, fact: f.OutputFailed | f.SnapshotReceived) -> Card:
+    """Return the card with what the tool returned next to its error, if anything."""
+    return card if fact.output is None else card.replace(output=fact.output, has_output=True)
 
 
 def build_soft_end(cause: str) -> Callable[[Card, Any], Card]:
