@@ -78,6 +78,10 @@ class Environment(BaseSettings):
     audit_copy_rows: int = Field(100, gt=0)
     audit_copy_seconds: float = Field(300, gt=0)
 
+    # Reviewers before people
+    reviewer_commands: Names = ()  # name=program and its arguments
+    reviewer_keys: Names = ()  # host=variable: the environment variable with the key or the signing secret of a host
+
     # Notifications
     webhook_private: Names = ()  # private hosts, or host:port, that webhooks may reach
     push_private: Names = ()  # private push services; apart, since anyone who sees calls names paths there
@@ -152,6 +156,28 @@ class Environment(BaseSettings):
             if not re.fullmatch(r"[\w.-]+", name) or parts.scheme not in ("http", "https") or not parts.hostname:
                 raise ValueError("use the form planner=https://agents.example.com/agui, separated by commas")
         return pairs
+
+    @field_validator("reviewer_commands", "reviewer_keys", mode="before")
+    @classmethod
+    def _named_texts(cls, value: object) -> object:
+        """Parse names with their texts."""
+        if not isinstance(value, str):
+            return value
+        pairs = tuple(pair.strip() for pair in value.split(",") if pair.strip())
+        for pair in pairs:
+            if not re.fullmatch(r"[\w.:\[\]-]+=\s*\S.*", pair):
+                raise ValueError("use the form name=text, separated by commas")
+        return pairs
+
+    @property
+    def commands_of_reviewers(self) -> dict[str, str]:
+        """Return the command lines that reviewers may run, by name."""
+        return dict(pair.split("=", 1) for pair in self.reviewer_commands)
+
+    @property
+    def keys_of_reviewers(self) -> dict[str, str]:
+        """Return the environment variables with keys, by host."""
+        return dict(pair.split("=", 1) for pair in self.reviewer_keys)
 
     @property
     def upstreams(self) -> dict[str, str]:

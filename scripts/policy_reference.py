@@ -23,6 +23,7 @@ HEADINGS = {
     "RateDoc": "A rate: `rate`",
     "AskDoc": "How people answer: `ask` and `default_ask`",
     "EscalateDoc": "Escalation: `escalate`",
+    "ReviewerDoc": "A reviewer: `reviewers`",
 }
 
 

@@ -117,6 +117,7 @@ _ACTOR_TEMPLATES = {
     "default": "the policy’s default",
     "timeout": "the time limit", "kill_switch": "the kill switch", "break_glass": "break-glass {name}",
     "gate_error": "the gate (it could not decide)", "no_approver": "the gate (no one can approve it)",
+    "reviewer": "the reviewer {name}",
     "host": "the agent’s host {name}", "plugin": "the plugin {name}",
     "validation": "the gate’s input check",
 }  # fmt: skip

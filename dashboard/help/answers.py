@@ -102,6 +102,7 @@ class CallApproval(Answer):
     agent_away: bool
     lasting_rule: str | None
     policy_version: int | None
+    review: dict[str, str] | None
 
 
 class Verdict(Answer):

@@ -118,7 +118,7 @@ def _build_row(rule: Rule, hits: RuleHits, author: str = "") -> RuleRow:
 def describe_rule(document: dict[str, Any]) -> str:
     """Return the rule as a sentence; "" if it is invalid."""
     try:
-        return documents.parse({"v": 1, "rules": [document]}).rules[0].sentence
+        return documents.parse_rule(document).sentence
     except PolicyError:
         return ""
 
@@ -134,7 +134,7 @@ def list_draft_rows() -> list[RuleRow]:
 def _build_draft_row(rule: DraftRule) -> RuleRow:
     body = policy_draft.build_rule_document(rule)
     try:
-        compiled_rule = documents.parse({"v": 1, "rules": [body]}).rules[0]
+        compiled_rule = documents.parse_rule(body)
     except PolicyError:
         return RuleRow(rule.rule_id, rule.effect, json.dumps(body, ensure_ascii=False), author=rule.updated_by)
     return _build_row(compiled_rule, RuleHits(), rule.updated_by)

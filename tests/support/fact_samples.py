@@ -30,6 +30,7 @@ SAMPLES: list[f.AnyFact] = [
     f.ApprovalChanged("c", "claimed"),
     f.ApprovalFetched("c"),
     f.ApprovalEscalated("c", ["group:lead"]),
+    f.CallReviewed("c", f.Actor("reviewer", "guard"), "allow", "It reads.", "This is high risk."),
     f.AgentPresenceChanged("c"),
     f.VoteCounted("c", 1, edited={"command": "ls -l"}, has_edited=True, by=ALICE),
     f.OutputPartial("c", 1),

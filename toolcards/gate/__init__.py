@@ -14,6 +14,7 @@ raises `RequestRefused` (refusals.py).
   `arenew_holds`.
 - People: `vote`, `avote`, `revoke_approval`, `record_manual_outcome`, `set_kill_switch`, `break_glass`, `revoke_grant`,
   `accept_tool`, `reevaluate_waiting`.
+- Reviewers: `record_review`, `record_stalled_reviews`.
 - Policy: `activate`, `load_draft`, `replace_draft`, `get_active_version_number`.
 - Periodic jobs and maintenance: `sweep`, `run_retention`, `rebuild`, `reseal`, `update_search_index`,
   `arecord_pulse`, `drain`, `drop_idle_runs`, `forget_committed_cards`.
@@ -80,6 +81,8 @@ from toolcards.gate.maintenance.rekey import reseal
 from toolcards.gate.maintenance.search_index import update_search_index
 from toolcards.gate.policy_draft import load_draft, replace_draft
 from toolcards.gate.policy_store import VersionConflict, activate, get_active_version_number
+from toolcards.gate.questions import review_answers
+from toolcards.gate.questions.reviews import ReviewOutcome
 from toolcards.gate.refusals import (
     AlreadyDecided,
     CallChanged,
@@ -157,6 +160,20 @@ def record_manual_outcome(person: Any, outcome: ManualOutcome) -> Card:
     return card
 
 
+def record_review(outcome: ReviewOutcome) -> bool:
+    """Record what became of a review; return whether it answered the question."""
+    return bool(group_commit.execute(review_answers.RecordReview(outcome)))
+
+
+def record_stalled_reviews(before: float) -> None:
+    """Record that reviews have stalled, so people answer.
+
+    `before`: epoch seconds; reviews that began earlier and did not end have stalled.
+    """
+    for outcome in review_answers.list_stalled(before):
+        record_review(outcome)
+
+
 def answer_refusal(person: Any, answer: RefusalAnswer) -> Card:
     """Let a refused call try again once, or dismiss it."""
     card: Card = group_commit.execute(manual_outcome.AnswerRefusal(person, answer))
@@ -206,6 +223,7 @@ __all__ = [
     "NotFound",
     "RefusalAnswer",
     "RequestRefused",
+    "ReviewOutcome",
     "StoredAnswer",
     "Stream",
     "TooLate",
@@ -259,6 +277,8 @@ __all__ = [
     "open_stream",
     "rebuild",
     "record_manual_outcome",
+    "record_review",
+    "record_stalled_reviews",
     "reevaluate_waiting",
     "replace_draft",
     "reseal",

@@ -43,7 +43,7 @@ def build_rule_document(rule: DraftRule) -> dict[str, Any]:
 
 def describe_rule(rule: DraftRule) -> str:
     """Return the draft rule as an English sentence."""
-    return documents.parse({"v": 1, "rules": [build_rule_document(rule)]}).rules[0].sentence
+    return documents.parse_rule(build_rule_document(rule)).sentence
 
 
 @transaction.atomic

@@ -6,7 +6,7 @@ that NUL and lone surrogates in text from agents survive in any database.
 """
 
 from toolcards.audit.rows import AuditHead, AuditRow  # Django looks for tables here
-from toolcards.models.approvals import ANSWERED_STATES, Approval, ApprovalQuerySet, Grant, GrantQuerySet, Vote
+from toolcards.models.approvals import ANSWERED_STATES, Approval, ApprovalQuerySet, Grant, GrantQuerySet, Review, Vote
 from toolcards.models.calls import ToolCall, ToolCallQuerySet, _shown_cards
 from toolcards.models.notifications import Delivery, Webhook
 from toolcards.models.people import PersonalToken, SavedFilter
@@ -72,6 +72,7 @@ __all__ = [
     "PushKey",
     "Receipt",
     "ReceiptPart",
+    "Review",
     "Run",
     "RunQuerySet",
     "SavedFilter",

@@ -1,4 +1,4 @@
-"""Approvals of gated calls, their votes, and grants."""
+"""Approvals of gated calls, their votes and reviews, and grants."""
 
 from __future__ import annotations
 
@@ -115,6 +115,56 @@ class Vote(models.Model):
 
     def __str__(self) -> str:
         return f"{self.person}: {self.decision}"
+
+
+class ReviewQuerySet(models.QuerySet["Review"]):
+    """Reviews by state."""
+
+    def open(self) -> ReviewQuerySet:
+        """Return the reviews that no process has begun, oldest first."""
+        return self.filter(state="open").order_by("id")
+
+    def take(self, pk: int, now: float) -> bool:
+        """Begin an open review; False if another process did."""
+        return bool(self.filter(pk=pk, state="open").update(state="asking", asked_at=now))
+
+    def stalled(self, before: float) -> ReviewQuerySet:
+        """Return the unfinished reviews that began before this time."""
+        return self.filter(state="asking", asked_at__lt=before)
+
+
+class Review(models.Model):
+    """One question to a reviewer: open, asking, then done.
+
+    `args_sha256` and `call_sha256` bind the answer to the call, `reviewer_sha256` to what was configured. `answer` is
+    allow, ask, deny, or "" if there was none: then `note` tells why. `has_decided`: the answer settled the approval.
+    `is_failure` counts for the circuit breaker.
+    """
+
+    approval = models.ForeignKey(Approval, on_delete=models.CASCADE, related_name="reviews")
+    reviewer = models.CharField(max_length=100)
+    is_shadow = models.BooleanField(default=False)
+    reviewer_sha256 = models.CharField(max_length=64)
+    prompt_sha256 = models.CharField(max_length=64, blank=True)
+    args_sha256 = models.CharField(max_length=64)
+    call_sha256 = models.CharField(max_length=64)
+    state = models.CharField(max_length=10, default="open", db_index=True)
+    answer = models.CharField(max_length=10, blank=True)
+    reason = models.TextField(blank=True)  # redacted
+    note = models.CharField(max_length=300, blank=True)
+    has_decided = models.BooleanField(default=False)
+    is_failure = models.BooleanField(default=False)
+    created_at = models.FloatField()
+    asked_at = models.FloatField(default=0)
+    answered_at = models.FloatField(default=0)
+    objects = ReviewQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["approval"], name="one_review_each")]
+        indexes = [models.Index(fields=["reviewer", "answered_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.reviewer}: {self.answer or self.note or self.state}"
 
 
 class GrantQuerySet(models.QuerySet["Grant"]):

@@ -1,7 +1,8 @@
 """Outgoing webhooks: signed as in Standard Webhooks, and never sent into a private network.
 
 A URL is checked and resolved once, and the connection goes to exactly that address, so DNS rebinding has no effect.
-Redirects are not followed. A request takes at most 5 seconds; at most 64 KiB of the response are read, and none shown.
+Redirects are not followed. A request takes at most 5 seconds; at most 64 KiB of the response are read, and only those
+of reviewers are used (toolcards/reviewers).
 Retries are in dispatcher.py.
 """
 
@@ -180,13 +181,23 @@ def post(
     `seconds`: time limit, SECONDS by default. `setting`: the one that allows private hosts. Raises UnsafeUrl or
     NotDelivered.
     """
+    return post_and_read(url, body, headers, seconds, setting)[0]
+
+
+def post_and_read(
+    url: str, body: bytes, headers: Mapping[str, str], seconds: float | None = None, setting: str = BY_ADMINS
+) -> tuple[int, bytes]:
+    """Send the request; return the status and the response.
+
+    See `post`. The response is cut at MAX_READ.
+    """
     target = resolve_url(url, setting)
     link = _TimedConnection(target, SECONDS if seconds is None else seconds)
     try:
         all_headers = {"User-Agent": "Toolcards", "Connection": "close", **headers}
         link.request("POST", target.path, body=body, headers=all_headers)
         answer = link.getresponse()
-        answer.read(MAX_READ)  # so that the receiver sees its response read
+        content = answer.read(MAX_READ)  # also so that the receiver sees its response read
         status, after = answer.status, answer.headers.get("Retry-After", "")
         if link.expired:  # a connection that was cut reads like the end of the body
             raise TimeoutError
@@ -195,7 +206,7 @@ def post(
     finally:
         link.close()
     if 200 <= status < 300:
-        return status
+        return status, content
     why = (
         "The receiver redirects; redirects are not followed."
         if 300 <= status < 400

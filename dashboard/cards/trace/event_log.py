@@ -142,6 +142,15 @@ def _describe_failure(fact: f.OutputFailed) -> Description:
     return "Failed" + (f" ({fact.code})" if fact.code else ""), strip_sequences(fact.message), "err"
 
 
+_REVIEW_WORDS = {"allow": "answered allow", "ask": "left it to people", "deny": "answered deny", "": "did not answer"}
+
+
+def _describe_review(fact: f.CallReviewed) -> Description:
+    texts = (fact.reason, fact.note)
+    words = f"The reviewer {fact.by.name} {_REVIEW_WORDS.get(fact.answer, fact.answer)}"
+    return words, " ".join(filter(None, texts)), {"allow": "ok", "deny": "deny", "": "err"}.get(fact.answer, "ask")
+
+
 _DESCRIBE: dict[type, Callable[[Any], Description]] = {
     f.InputStarted: lambda fact: ("The agent started to write the input", "", "stream"),
     f.InputReady: lambda fact: ("Input received", "", "run"),
@@ -156,6 +165,7 @@ _DESCRIBE: dict[type, Callable[[Any], Description]] = {
         "ask",
     ),
     f.ApprovalEscalated: lambda fact: (f"No answer, escalated to {', '.join(fact.to)}", "", "ask"),
+    f.CallReviewed: _describe_review,
     f.ApprovalFetched: lambda fact: ("The agent fetched the approval", "", "ok"),
     f.AgentPresenceChanged: lambda fact: (f"The agent {'disconnected' if fact.away else 'is back'}", "", "off"),
     f.ApprovalChanged: lambda fact: (APPROVAL_WORDS.get(fact.state, f"The approval is now {fact.state}"), "", "ok"),

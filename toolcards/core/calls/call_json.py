@@ -146,6 +146,7 @@ def _build_approval(ask: CardApproval | None, view: str | None = None) -> dict[s
         "agent_away": ask.away,
         "lasting_rule": ask.lasting_rule or None,
         "policy_version": ask.policy_version or None,
+        "review": ask.review,
     }
 
 

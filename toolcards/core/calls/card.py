@@ -84,6 +84,7 @@ class CardApproval:
     fetched: bool = False  # the agent read that it was approved; it may claim its permit later
     lasting_rule: str = ""  # the rule that the answer wrote, for calls like this one
     policy_version: int = 0  # the version that has it
+    review: dict[str, Any] | None = None  # the answer of the reviewer: by, answer, reason, note, prompt_sha256
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ approval-moved      .      .                 .             moved       moved    
 approval-fetched    .      .                 .             .           fetched       .          .       .       .       .
 agent-moved         .      .                 .             away        away          .          .       .       .       .
 escalated           .      .                 .             escalated   .             .          .       .       .       .
+reviewed            .      .                 .             reviewed    .             .          .       .       .       .
 output-partial      PRE    PRE               PRE           PRE         PRE           PRE        PRE     !       !       !
 output-ready        OA     OA                OA            OA          OA            OA         OA      fill    !       !
 output-failed       OE     OE                OE            OE          OE            OE         OE      !       fill    !

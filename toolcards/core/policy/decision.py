@@ -96,7 +96,7 @@ def decide(
         decision = _apply_precedence(policy, request, tuple(grants), limit).with_changes(version=policy.version)
         if decision.effect is Effect.ASK:
             if decision.ask is not None and not is_exact(request.input):  # another call may look the same
-                decision = decision.with_changes(ask=replace(decision.ask, grants=("once",)))
+                decision = decision.with_changes(ask=replace(decision.ask, grants=("once",), review=""))
             decision = require_approver(decision, request, eligible)
         return decision.with_changes(trace=trace_rules(policy, request, limit)) if explain else decision
     except Exception as error:  # unclear answers deny
@@ -148,7 +148,7 @@ def _decide_unfinished(policy: RuleSet, stage_rules: tuple[Rule, ...], fallback:
         reason = f"{reason}, and the default is to deny."
         return PolicyDecision(Effect.DENY, "over_budget", reason, by=Actor("default"), complete=False)
     open_terms = (rule.ask for rule in stage_rules if rule.effect is Effect.ASK)
-    terms = replace(reduce(AskTerms.union, open_terms, policy.ask), grants=("once",))
+    terms = replace(reduce(AskTerms.union, open_terms, policy.ask), grants=("once",), review="")
     return PolicyDecision(
         Effect.ASK, "over_budget", f"{reason}, so approval is required.", by=Actor("default"), ask=terms, complete=False
     )
@@ -190,10 +190,10 @@ def _find_ask(
             if rule.ask != open_rules[0].ask:  # hundreds of rules usually have the same terms
                 terms = terms.union(rule.ask)
         if identity is not None and identity.code not in grants_by_rule and identity.effect is Effect.ASK:
-            terms = terms.union(policy.ask)
+            terms = terms.union(policy.ask).without_review()
     else:
         decision = PolicyDecision(Effect.ASK, names[-1], _IDENTITY_REASONS[names[-1]], by=Actor("default"))
-        terms = policy.ask
+        terms = policy.ask.without_review()
     return decision.with_changes(ask=terms)
 
 
@@ -249,7 +249,7 @@ def _ask_about_opaque_command(policy: RuleSet, doubts: list[tuple[Rule, str]]) -
         rule=rules[0].id,
         rules=tuple(rule.id for rule in rules),
         by=Actor("rule", rules[0].id),
-        ask=replace(terms, grants=("once",)),
+        ask=replace(terms, grants=("once",), review=""),
     )
 
 

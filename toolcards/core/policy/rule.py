@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -38,7 +38,8 @@ class AskTerms:
     `approvers` has one list for each rule that names approvers; an approver must be in every list. The requester is the
     person that the agent works for. `editable` has JSON Pointers below which the input may be changed; "" is all of it.
     `escalate` has the seconds without an answer after which a person or group is asked too, `escalated` the steps that
-    have happened, and `stands_in` the list of approvers that this person or group then belongs to.
+    have happened, and `stands_in` the list of approvers that this person or group then belongs to. `review` names the
+    reviewer that is asked before people, `shadow_review` one whose answers are only recorded.
     """
 
     decide_ttl: float = 0.0
@@ -55,6 +56,8 @@ class AskTerms:
     stands_in: tuple[tuple[float, str, tuple[str, ...]], ...] = ()
     escalated: tuple[tuple[float, str], ...] = ()
     severity: str = "medium"
+    review: str = ""
+    shadow_review: str = ""
 
     def may_answer(self, identities: Collection[str]) -> bool:
         """Return whether a person with these names and groups (`group:x`) may answer."""
@@ -95,7 +98,13 @@ class AskTerms:
                 )
             ),
             severity=max(self.severity, terms.severity, key=SEVERITIES.index),
+            review=self.review if self.review == terms.review else "",
+            shadow_review=max(self.shadow_review, terms.shadow_review),
         )
+
+    def without_review(self) -> AskTerms:
+        """Return the terms under which no reviewer answers before people."""
+        return replace(self, review="") if self.review else self
 
     def _accepts_stand_in(self, stand_in: tuple[float, str, tuple[str, ...]]) -> bool:
         """Return whether these terms lack that list or have the same stand-in."""

@@ -12,6 +12,7 @@ from toolcards.client.common.lookalikes import LONGEST_LETTER
 from toolcards.core.policy import tool_names
 from toolcards.core.policy.evaluation_context import EvaluationContext
 from toolcards.core.policy.matching.conditions import RateCondition
+from toolcards.core.policy.reviewer import Reviewer
 from toolcards.core.policy.rule import AskTerms, Effect, Rule
 from toolcards.core.policy.shell.command_prefix import list_reachable_positions
 from toolcards.core.policy.shell.plain.globs import GLOB_SIGNS, may_expand_to
@@ -170,6 +171,7 @@ class RuleSet:
     rules: tuple[Rule, ...] = ()
     ask: AskTerms = AskTerms()
     leaves_questions: bool = False  # what an agent asks at its own terminal is answered there
+    reviewers: Mapping[str, Reviewer] = field(default_factory=dict)
     document: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property

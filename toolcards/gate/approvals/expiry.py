@@ -1,6 +1,6 @@
 """Expiry by time: expires approvals and permits, and starts what else is due: escalations, ends of lost runs.
 
-Approvals expire at `expires_at`, which `open_approval` in gate/decisions/evaluation.py computes. Votes check the
+Approvals expire at `expires_at`, which `open_approval` in gate/questions/opening.py computes. Votes check the
 deadline themselves; the sweep records what has expired.
 
 A vote is refused after the deadline on the wall clock or in steady time (toolcards/clocks.py). The approval expires

@@ -1,6 +1,6 @@
 """Permits: the single-use right to execute exactly the arguments that were allowed.
 
-How long they are valid is decided with the call: `USE_TTL` and `use_ttl` in gate/decisions/evaluation.py.
+How long they are valid is decided with the call: `USE_TTL` and `use_ttl` in gate/questions/opening.py.
 """
 
 from __future__ import annotations

@@ -155,7 +155,10 @@ def is_stricter(decision: PolicyDecision, row: Approval) -> bool:
     """Return whether the decision requires more than the row's approval."""
     if not row.asked or set(list_asking_rules(decision)) - set(json.loads(row.rules)):
         return True
-    return decision.ask is not None and not _satisfy(load_terms(row), decision.ask)
+    if decision.ask is None:
+        return False
+    is_other_reviewer = row.by_kind == "reviewer" and row.by_name != decision.ask.review
+    return is_other_reviewer or not _satisfy(load_terms(row), decision.ask)
 
 
 def _satisfy(terms: AskTerms, required_terms: AskTerms) -> bool:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
-
-from django.conf import settings
 
 from toolcards.client.common import tool_kinds
 from toolcards.client.common.canonical_json import NotCanonical
@@ -15,26 +12,23 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls import questions
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.policy import decision as policies_core
-from toolcards.core.policy.decision import AskTerms, Effect, PolicyDecision, PolicyRequest, RuleSet
+from toolcards.core.policy.decision import Effect, PolicyDecision, PolicyRequest, RuleSet
 from toolcards.gate import emergency, lasting_answers, policy_store
-from toolcards.gate.approvals.holds import build_channel_columns
 from toolcards.gate.call_counts import count_recent_calls
 from toolcards.gate.decisions import forms, grants, tool_register
 from toolcards.gate.decisions.digests import digest_input, digest_value
-from toolcards.gate.decisions.eligibility import VoterCount, list_asking_rules, list_identities
+from toolcards.gate.decisions.eligibility import VoterCount, list_identities
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import find_folder, get_offered_tools, is_stopped, prepare_call
 from toolcards.gate.decisions.responses import build_decision
 from toolcards.gate.decisions.waiting_limit import limit_waiting
+from toolcards.gate.questions.opening import open_approval
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.transaction import Transaction
-from toolcards.ids import new_id
 from toolcards.models import BreakGlass, Grant
 
 log = logging.getLogger(__name__)
-USE_TTL = 300.0  # seconds in which an allowed call has to claim its permit, unless its rule says otherwise
-_TERM_NAMES = [field.name for field in fields(AskTerms)]
 S = ToolCallState
 
 
@@ -244,53 +238,6 @@ def _apply_break_glass(decision: PolicyDecision, now: float) -> PolicyDecision:
 def _deny(code: str, reason: str) -> PolicyDecision:
     actor = f.Actor("validation" if code == "invalid_args" else "gate_error")
     return PolicyDecision(effect=Effect.DENY, code=code, reason=reason, rule="", rules=(), version=0, by=actor)
-
-
-def open_approval(
-    tx: Transaction,
-    memory: RunMemory,
-    card: Card,
-    decision: PolicyDecision,
-    args_sha256: str,
-    *,
-    channel: str,
-    now: float,
-    patience: float = 0.0,
-    extras: dict[str, Any],
-) -> str:
-    """Open an approval for the call; return its id.
-
-    `patience`: the longest time in seconds that the agent waits, 0 for no limit. `extras`: columns of the approval.
-    """
-    terms = decision.ask
-    ttl = (terms.decide_ttl if terms and terms.decide_ttl else None) or settings.TOOLCARDS.decide_ttl
-    ttl = min(ttl, patience or ttl)
-    use_ttl = (terms.use_ttl if terms and terms.use_ttl else None) or USE_TTL
-    fact = f.ApprovalRequested(
-        card.call_id, id=new_id("apr"), reason=decision.reason, opener="gate", expires_at=now + ttl, votable=True,
-        args_sha256=args_sha256, terms=build_card_terms(terms) | lasting_answers.dump_offers(decision), at=now,
-    )  # fmt: skip
-    tx.approval_columns[fact.id] = {
-        **build_channel_columns(channel, tx.working), "use_ttl": use_ttl, "version": decision.version,
-        "rules": json.dumps(list_asking_rules(decision)), "terms": _dump_terms(terms) if terms else "{}",
-    } | extras  # fmt: skip
-    tx.record(memory, fact, card)
-    return fact.id
-
-
-def _dump_terms(terms: AskTerms) -> str:
-    """Return the terms as JSON. `asdict` copies every value, which takes ten times as long."""
-    return json.dumps({name: getattr(terms, name) for name in _TERM_NAMES})
-
-
-def build_card_terms(terms: AskTerms | None) -> dict[str, Any]:
-    """Return the terms that a card needs to offer the right buttons."""
-    if terms is None:
-        return {}
-    return {
-        "need": terms.quorum, "editable": list(terms.editable), "grants": list(terms.grants), "reason": terms.reason,
-        "severity": terms.severity, "reauth": terms.reauth,
-    }  # fmt: skip
 
 
 def reevaluate_call(memory: RunMemory, card: Card, now: float) -> PolicyDecision:

@@ -12,7 +12,8 @@ from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import Effect, PolicyDecision
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import is_stricter
-from toolcards.gate.decisions.evaluation import build_decision_fact, open_approval, reevaluate_call
+from toolcards.gate.decisions.evaluation import build_decision_fact, reevaluate_call
+from toolcards.gate.questions.opening import open_approval
 from toolcards.gate.refusals import CallChanged
 from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.transaction import Transaction

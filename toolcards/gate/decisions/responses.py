@@ -18,6 +18,7 @@ from toolcards.gate.writer.cache.run_memory import RunMemory
 S = ToolCallState
 _CODES = {
     "human": {"deny": "approval_denied", "allow": "approved"},
+    "reviewer": {"deny": "review_denied", "allow": "review_allowed"},
     "timeout": {"deny": "approval_expired"},
     "kill_switch": {"deny": "kill_switch"},
 }
@@ -28,6 +29,8 @@ _TEXTS = {
     "permit_expired": "Approved, but not started in time. Request the call again.",
     "lost": "The call started, but no result arrived. It may have run: check before you repeat it.",
     "approved": "A person approved",
+    "review_denied": "An automatic reviewer denied this call",
+    "review_allowed": "An automatic reviewer allowed this call",
     "edited": "A reviewer changed this call: run it with `args` and do not send the original again",
     "run_ended": "The run was stopped.",
     "superseded": "The call changed before it was decided, so this decision is void. Request the call again.",
@@ -211,7 +214,7 @@ def _get_reason_text(card: Card, code: str) -> str:
         return card.denied
     if code == "approved" and card.repair == EDITED:
         code = "edited"
-    if code in {"edited", "approval_denied", "approved"}:
+    if code in {"edited", "approval_denied", "approved", "review_denied", "review_allowed"}:
         return f"{_TEXTS[code]}: {comment}" if comment else f"{_TEXTS[code]}."
     if code in _TEXTS:
         return _TEXTS[code]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from toolcards import hooks
@@ -17,6 +18,7 @@ from toolcards.core.calls.call_json import format_time
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.summary import summarize
 from toolcards.core.calls.tool_events import END_EVENTS, PendingEnd
+from toolcards.core.review.review_question import find_asked_reviewer
 from toolcards.database import is_transient
 from toolcards.encryption import get_redactor
 from toolcards.gate.writer.cache.run_memory import RunMemory
@@ -145,14 +147,29 @@ def _build_details(event: str, card: Card, before: Card | None) -> dict[str, Any
         return {"outcome": h.get_outcome(card, before)} | _build_details(h.EXECUTE_ERROR, card, before)
     if event in (h.APPROVAL_REQUESTED, h.APPROVAL_ESCALATED, h.APPROVAL_RESOLVED) and card.approval is not None:
         ask = card.approval
+        escalation = {"escalated_to": h.list_escalated(before, card)} if event == h.APPROVAL_ESCALATED else {}
         return {
             "approval": {"id": ask.id, "state": ask.state, "expires_at": format_time(ask.expires_at)},
             "severity": ask.terms.get("severity", "medium"), "url": "/approvals/",
             "reason": get_redactor().text(ask.request_reason[:500]),
-        } | ({"escalated_to": h.list_escalated(before, card)} if event == h.APPROVAL_ESCALATED else {})  # fmt: skip
+        } | escalation | _describe_review(event, card)  # fmt: skip
     if event == h.UNGOVERNED:
         return {"anomalies": [code for code, _ in card.anomalies]}
     return {"phase": "before"} if event == h.EXECUTE_BEFORE else {}
+
+
+def _describe_review(event: str, card: Card) -> dict[str, Any]:
+    """Return the reviewer of a new question, and until when people are not notified."""
+    reviewer = find_asked_reviewer(card)
+    if event != h.APPROVAL_REQUESTED or not reviewer or card.approval is None:
+        return {}
+    return {"review": {"by": reviewer, "until": format_time(card.approval.terms["review_until"])}}
+
+
+def _find_first_time(payload: dict[str, Any], now: float) -> float:
+    """Return when the event is sent: at once, or after the review of its question."""
+    review = payload.get("review")
+    return datetime.fromisoformat(review["until"]).timestamp() if review else now
 
 
 def _build_deliveries(memory: RunMemory, payload: dict[str, Any], now: float) -> Iterable[Delivery]:
@@ -164,7 +181,7 @@ def _build_deliveries(memory: RunMemory, payload: dict[str, Any], now: float) ->
         "severity": severity,
         "payload": text,
         "created_at": now,
-        "next_at": now,
+        "next_at": _find_first_time(payload, now),
     }
     for webhook in subscriptions.list_webhooks():
         if webhook.wants(event, memory.row.source_id, severity, payload.get("escalated_to", ())):

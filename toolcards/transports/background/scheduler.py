@@ -16,6 +16,7 @@ from toolcards import gate, hooks
 from toolcards.audit import verification
 from toolcards.database import report_outage
 from toolcards.notifications import dispatcher, source_alerts
+from toolcards.reviewers.worker import run_reviews
 from toolcards.sources import capabilities
 from toolcards.transports.background import activity, anchor_copies, connections, heap, readiness
 
@@ -62,6 +63,7 @@ async def stop() -> None:
 async def _run() -> None:
     works = (
         dispatcher.run_dispatcher(lambda: DISPATCH_SECONDS[activity.is_unused()]),
+        run_reviews(lambda: DISPATCH_SECONDS[activity.is_unused()]),
         readiness.watch(),
         _run_retention(),
         _run_memory(),

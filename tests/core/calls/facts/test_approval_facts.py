@@ -39,6 +39,9 @@ SHORTEST = [
     ('{"type":"approval-fetched","call_id":"c"}', f.ApprovalFetched, {"call_id": "c", "id": ""}),
     ('{"type":"escalated","call_id":"c","to":["group:lead"]}', f.ApprovalEscalated,
      {"call_id": "c", "to": ["group:lead"], "id": ""}),
+    ('{"type":"reviewed","call_id":"c","by":{"kind":"reviewer","name":"guard"}}', f.CallReviewed,
+     {"call_id": "c", "by": {"kind": "reviewer", "name": "guard"}, "answer": "", "reason": "", "note": "", "id": "",
+      "args_sha256": "", "prompt_sha256": ""}),
     ('{"type":"agent-moved","call_id":"c"}', f.AgentPresenceChanged, {"call_id": "c", "away": True}),
 ]  # fmt: skip
 

@@ -157,6 +157,25 @@ class ApprovalEscalated:
 
 
 @dataclass(frozen=True, slots=True)
+class CallReviewed:
+    """The reviewer that is asked before people answered: allow, ask or deny. "" is a failure, with its reason.
+
+    `note`: why the answer did not count.
+    """
+
+    type: ClassVar[str] = "reviewed"
+    call_id: str
+    by: Actor
+    answer: str = ""
+    reason: str = ""
+    note: str = ""
+    id: str = ""
+    args_sha256: str = ""  # digest of the input that the answer is about
+    prompt_sha256: str = ""  # digest of the model's prompt
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class AgentPresenceChanged:
     """The agent of a call with an open or unused approval disconnected or came back."""
 
@@ -168,5 +187,5 @@ class AgentPresenceChanged:
 
 ApprovalFact: TypeAlias = (
     PolicyDecided | PermitChanged | ApprovalRequested | ApprovalAnswered | VoteCounted | ApprovalInputChanged
-    | ApprovalChanged | ApprovalFetched | ApprovalEscalated | AgentPresenceChanged
+    | ApprovalChanged | ApprovalFetched | ApprovalEscalated | CallReviewed | AgentPresenceChanged
 )  # fmt: skip

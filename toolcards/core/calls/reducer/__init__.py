@@ -161,6 +161,7 @@ _MOVES: dict[str, Callable[[Card, Any], Card]] = {
     "fetched": approval_handlers.mark_fetched,
     "counted": approval_handlers.count_vote,
     "escalated": approval_handlers.add_escalation,
+    "reviewed": approval_handlers.add_review,
     "away": approval_handlers.set_agent_away,
     "marked": outcome_handlers.apply_reported_outcome,
     "seen": outcome_handlers.apply_snapshot,

@@ -177,6 +177,18 @@ def add_escalation(card: Card, fact: f.ApprovalEscalated) -> Card:
     )
 
 
+def add_review(card: Card, fact: f.CallReviewed) -> Card:
+    """Keep the reviewer's answer, once for each approval."""
+    approval = card.approval
+    if approval is None or approval.review is not None or (fact.id and fact.id != approval.id):
+        return card
+    review = {
+        "by": fact.by.name, "answer": fact.answer, "reason": fact.reason, "note": fact.note,
+        "prompt_sha256": fact.prompt_sha256,
+    }  # fmt: skip
+    return card.replace(approval=replace(approval, review=review))
+
+
 def set_agent_away(card: Card, fact: f.AgentPresenceChanged) -> Card:
     """Record whether the agent is disconnected.
 

@@ -26,6 +26,7 @@ from toolcards.core.policy.matching.conditions import (
 from toolcards.core.policy.matching.matchers import MATCHERS
 from toolcards.core.policy.matching.touch_condition import TouchCondition
 from toolcards.core.policy.request import PolicyRequest
+from toolcards.core.policy.reviewer import Reviewer
 from toolcards.core.policy.rule import AskTerms, Clause, Effect, Rule, list_command_conditions
 
 if TYPE_CHECKING:
@@ -45,8 +46,11 @@ class InvalidOperand(ValueError):
         self.message = message
 
 
-def compile_rule(doc: RuleDoc, name: str, sha256: str, ask: AskTerms) -> Rule:
-    """Return the compiled rule; raise InvalidOperand for an invalid value."""
+def compile_rule(doc: RuleDoc, name: str, sha256: str, ask: AskTerms, reviewer: Reviewer | None = None) -> Rule:
+    """Return the compiled rule; raise InvalidOperand for an invalid value.
+
+    `reviewer`: the one that answers its questions before people.
+    """
     effect = Effect(doc.effect)
     wide = effect is not Effect.ALLOW
     match = compile_clause(doc.match, wide=wide, pointer="/match")
@@ -65,7 +69,7 @@ def compile_rule(doc: RuleDoc, name: str, sha256: str, ask: AskTerms) -> Rule:
         enabled=doc.enabled,
         expires_at=doc.expires_at or 0.0,
         severity=doc.severity,
-        ask=compile_terms(doc.ask, doc.severity, ask),
+        ask=add_review(compile_terms(doc.ask, doc.severity, ask), reviewer),
         public_reason=doc.public_reason or "",
         suggest=doc.suggest or "",
         sentence=describe_rule(doc),
@@ -262,3 +266,10 @@ def compile_terms(doc: AskDoc | None, severity: str, default: AskTerms) -> AskTe
             stands_in=tuple((after, to, names) for names in terms.approvers for after, to in terms.escalate),
         )
     return replace(terms, grants=("once",)) if severity == "critical" else terms
+
+
+def add_review(terms: AskTerms, reviewer: Reviewer | None) -> AskTerms:
+    """Return the terms with the reviewer that is asked before people."""
+    if reviewer is None:
+        return terms
+    return replace(terms, review=reviewer.name) if reviewer.enforces else replace(terms, shadow_review=reviewer.name)

@@ -51,6 +51,8 @@ _SETTINGS = {
     "changed_tool": "For tools whose definition changed",
     "agent_questions": "Who answers what an agent asks on its own",
     "default_ask": "How approvals work that no rule asks for",
+    "default_review": "Who reviews calls that no rule matches",
+    "reviewers": "Reviewers",
 }
 _LABELS = {"public_reason": "reason"}
 _CONDITIONS = ("match", "unless")

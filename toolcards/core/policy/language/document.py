@@ -5,7 +5,7 @@ Unknown fields, types, operators and effects are errors, each with a JSON Pointe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,12 @@ from toolcards.client.common.canonical_json import NotCanonical, digest, escape
 from toolcards.core.policy.language import compiler
 from toolcards.core.policy.language.description import describe_rule
 from toolcards.core.policy.language.document_model import ClauseDoc, PolicyDocument
+from toolcards.core.policy.language.reviewers import compile_reviewers, find_reviewer_problems
+from toolcards.core.policy.reviewer import Reviewer
 from toolcards.core.policy.rule import TERMS, AskTerms, Clause, Effect, Rule
 from toolcards.core.policy.rule_set import BUILT_IN, RuleSet
 
-__all__ = ["PolicyError", "PolicyFinding", "build_schema", "compile_pattern", "describe_rule", "parse"]
+__all__ = ["PolicyError", "PolicyFinding", "build_schema", "compile_pattern", "describe_rule", "parse", "parse_rule"]
 
 MAX_NODES = 500_000
 
@@ -60,8 +62,9 @@ def parse(document: object, *, version: int = 0, ask: AskTerms = TERMS) -> RuleS
         raise PolicyError([PolicyFinding(wrong.pointer, "not_json", wrong.why)]) from None
     except ValidationError as wrong:
         raise PolicyError([_translate_error(error) for error in wrong.errors(include_url=False)]) from None
-    findings: list[PolicyFinding] = []
-    rules = tuple(_compile_rules(doc, ask, findings))
+    findings = [PolicyFinding(*problem) for problem in find_reviewer_problems(doc)]
+    reviewers = compile_reviewers(doc)
+    rules = tuple(_compile_rules(doc, ask, reviewers, findings))
     if findings:
         raise PolicyError(findings)
     return RuleSet(
@@ -71,10 +74,21 @@ def parse(document: object, *, version: int = 0, ask: AskTerms = TERMS) -> RuleS
         unknown_tool=Effect(doc.unknown_tool) if doc.unknown_tool else None,
         changed_tool=Effect(doc.changed_tool) if doc.changed_tool else None,
         rules=rules,
-        ask=compiler.compile_terms(doc.default_ask, ask.severity, ask),
+        ask=compiler.add_review(
+            compiler.compile_terms(doc.default_ask, ask.severity, ask), reviewers.get(doc.default_review or "")
+        ),
+        reviewers=reviewers,
         leaves_questions=doc.agent_questions == "agent",
         document=document if isinstance(document, dict) else {},
     )
+
+
+def parse_rule(rule: dict[str, Any]) -> Rule:
+    """Return one rule alone; raises PolicyError.
+
+    Its reviewer is left out, because it is elsewhere in the document.
+    """
+    return parse({"v": 1, "rules": [{name: value for name, value in rule.items() if name != "review"}]}).rules[0]
 
 
 def compile_pattern(args: object) -> Clause:
@@ -98,7 +112,9 @@ def build_schema() -> dict[str, Any]:
     return PolicyDocument.model_json_schema(by_alias=True)
 
 
-def _compile_rules(doc: PolicyDocument, ask: AskTerms, findings: list[PolicyFinding]) -> Iterator[Rule]:
+def _compile_rules(
+    doc: PolicyDocument, ask: AskTerms, reviewers: Mapping[str, Reviewer], findings: list[PolicyFinding]
+) -> Iterator[Rule]:
     ids: set[str] = set()
     for number, rule in enumerate(doc.rules):
         plain = rule.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -111,7 +127,7 @@ def _compile_rules(doc: PolicyDocument, ask: AskTerms, findings: list[PolicyFind
             findings.append(PolicyFinding(f"/rules/{number}/id", "reserved_id", f"{name} is a reserved id."))
         ids.add(name)
         try:
-            yield compiler.compile_rule(rule, name, digest(plain), ask)
+            yield compiler.compile_rule(rule, name, digest(plain), ask, reviewers.get(rule.review or ""))
         except compiler.InvalidOperand as wrong:
             findings.append(PolicyFinding(f"/rules/{number}{wrong.pointer}", wrong.code, wrong.message))
 

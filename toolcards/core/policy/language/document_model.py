@@ -206,6 +206,27 @@ class AskDoc(_Strict):
     """Who is asked when no answer comes."""
 
 
+class ReviewerDoc(_Strict):
+    """Who answers before people; see [a reviewer before people](#a-reviewer-before-people)."""
+
+    kind: Literal["command", "webhook", "model"]
+    """`command` runs on the server, `webhook` is a signed request, `model` is a language model."""
+    mode: Literal["shadow", "enforce"] = "shadow"
+    """`shadow` only records the answers, next to those of people. `enforce` lets them count."""
+    timeout: Annotated[Seconds, Field(le=120)] = 20
+    """Time to answer: seconds, or a text such as `20s`; 120 s or less."""
+    command: Name | None = None
+    """Name of a command in `TOOLCARDS_REVIEWER_COMMANDS`."""
+    url: Annotated[str, Field(max_length=2_000, pattern=r"^https?://[!-~]+$")] | None = None
+    """Address of the webhook or of the model's API."""
+    api: Literal["openai", "anthropic"] | None = None
+    """The API of the model."""
+    model: Name | None = None
+    """Name of the model."""
+    prompt: Annotated[str, Field(min_length=1, max_length=20_000)] | None = None
+    """What the model has to do. Default: a prompt that the Reviewers page shows."""
+
+
 class RuleDoc(_Strict):
     """One rule."""
 
@@ -236,6 +257,8 @@ class RuleDoc(_Strict):
     """Exceptions: if one of them holds, the rule does not match."""
     ask: AskDoc | None = None
     """How the answer has to come about, for ask rules."""
+    review: Name | None = None
+    """Name of the reviewer that is asked before people, for ask rules."""
     deny: None = None
     """No fields yet."""
     public_reason: Text | None = None
@@ -263,5 +286,12 @@ class PolicyDocument(_Strict):
     """Accepted for older documents; has no effect."""
     default_ask: AskDoc | None = None
     """The terms of approvals that no rule asks for."""
+    default_review: Name | None = None
+    """Name of the reviewer of calls that no rule matches."""
+    reviewers: Annotated[
+        dict[Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_.\-]+$")], ReviewerDoc],
+        Field(max_length=50),
+    ] = {}
+    """The reviewers by name."""
     rules: Annotated[list[RuleDoc], Field(max_length=MAX_RULES)] = []
     """The rules; their order has no effect."""

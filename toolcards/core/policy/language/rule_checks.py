@@ -34,6 +34,20 @@ def _check_unused_terms(rule: RuleDoc, compiled_rule: Rule) -> Iterator[RuleProb
 
 
 @_register_check
+def _check_review(rule: RuleDoc, compiled_rule: Rule) -> Iterator[RuleProblem]:
+    if rule.review is None:
+        return
+    if rule.effect != "ask":
+        yield "/review", "unused", f"`review` has no effect in a rule with the effect {rule.effect}."
+    elif (
+        rule.severity in {"high", "critical"}
+        or compiled_rule.ask.reauth
+        or max(compiled_rule.ask.quorum, compiled_rule.ask.deny_quorum) > 1
+    ):
+        yield "/review", "review_only_denies", "Only people can approve these calls. The reviewer can deny them."
+
+
+@_register_check
 def _check_escalation(rule: RuleDoc, compiled_rule: Rule) -> Iterator[RuleProblem]:
     for where, code, message in find_late_escalations(rule.ask, compiled_rule.ask):
         yield f"/ask{where}", code, message

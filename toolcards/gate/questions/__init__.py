@@ -1,0 +1,1 @@
+"""Questions about calls: opened with their terms, and reviewed before people answer them."""
