@@ -19,6 +19,7 @@ from dashboard.policy import api as policy_api
 from dashboard.policy import draft_views, dry_run, emergency, explanation, grants
 from dashboard.policy import views as policy
 from dashboard.policy.record import views as record
+from dashboard.policy.reviewers import views as reviewers
 from dashboard.policy.rules import views as rules
 from dashboard.policy.simulation import api as simulation_api
 from dashboard.policy.simulation import views as simulation
@@ -81,6 +82,9 @@ POLICY = [
     path("policy/suggestions/", record.suggestions, name="policy-suggestions"),
     path("policy/suggestions/accept/", record.accept_suggestion, name="policy-suggestion-accept"),
     path("policy/suggestions/undo/", record.undo_suggestion, name="policy-suggestion-undo"),
+    path("policy/reviewers/", reviewers.reviewers, name="policy-reviewers"),
+    path("policy/reviewers/<str:name>/", reviewers.change_reviewer, name="policy-reviewer"),
+    path("policy/reviewers/<str:name>/reset/", reviewers.end_pause, name="policy-reviewer-reset"),
     path("policy/try/", dry_run.show_dry_run, name="policy-try"),
     path("policy/export/", policy.export, name="policy-export"),
     path("policy/import/", draft_views.import_document, name="policy-import"),

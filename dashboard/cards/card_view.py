@@ -18,6 +18,7 @@ from dashboard.cards.lasting_offers import LastingOffer, list_lasting_offers
 from dashboard.cards.payloads import excerpts
 from dashboard.cards.payloads.excerpts import Excerpt
 from dashboard.cards.payloads.input_changes import diff_lines
+from dashboard.cards.review_line import ReviewLine, describe_review
 from dashboard.cards.times import format_duration
 from dashboard.inbox.order import compute_place, read_requested_ms
 from toolcards.client.common import error_codes
@@ -90,7 +91,12 @@ class CardView:
         """Return whether notes come before the input."""
         card = self.card
         is_noted = bool(self.title or card.agent_note or card.anomalies or card.by_hand)
-        return is_noted or card.soft or self.is_agent_away
+        return is_noted or card.soft or self.is_agent_away or self.review is not None
+
+    @cached_property
+    def review(self) -> ReviewLine | None:
+        """Return the reviewer's part in the question."""
+        return describe_review(self.card)
 
     @property
     def is_agent_away(self) -> bool:

@@ -27,7 +27,7 @@ ANSWER_WORDS = {
 LATER_WORDS = {
     "expired": "not started in time", "cancelled": "the run ended first", "superseded": "a newer request replaced it",
 }  # fmt: skip
-PEOPLE = ("human", "grant", "break_glass")
+PEOPLE = ("human", "reviewer", "grant", "break_glass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class HistoryRow:
 
     @property
     def _was_approved(self) -> bool:
-        """Return whether a person approved it, whatever became of the call."""
+        """Return whether a person or reviewer approved it, whatever became of the call."""
         row = self.approval
         return row.state in LATER_WORDS and row.by_kind in PEOPLE and bool(row.permit_expires_at)
 

@@ -18,7 +18,8 @@ NEXT_STEPS = {
     "/calls/agents/": "/connect/", "/approvals/": "/policy/#ask",
 }  # fmt: skip
 OTHERS = (
-    "/approvals/history/", "/policy/", "/policy/suggestions/", "/policy/grants/", "/settings/breakglass/",
+    "/approvals/history/", "/policy/", "/policy/suggestions/", "/policy/reviewers/", "/policy/grants/",
+    "/settings/breakglass/",
     "/settings/killswitch/", "/settings/notify/", "/settings/audit/", "/sources/", "/connect/",
 )  # fmt: skip
 

@@ -107,6 +107,9 @@ PAGES: dict[str, tuple[str, str]] = {
     "api/v1/approvals/<str:pk>/undo": (NO, APPROVER),
     "api/v1/audit": (ADMIN, NO),
     "policy/": (VIEWER, NO),
+    "policy/reviewers/": (ADMIN, NO),
+    "policy/reviewers/<str:name>/": (NO, ADMIN),
+    "policy/reviewers/<str:name>/reset/": (NO, ADMIN),
     "policy/suggestions/": (ADMIN, NO),
     "policy/suggestions/accept/": (NO, ADMIN),
     "policy/suggestions/undo/": (NO, ADMIN),
@@ -279,7 +282,7 @@ def furnished(a_call: Any, key: AgentKey, a_person: Any) -> dict[str, str]:
     )  # fmt: skip
     return {
         "<path:name>": call.run.name, "<number:run>": str(call.run_id), "<number:ordinal>": "1",
-        "<str:part>": "in", "<int:number>": "0",
+        "<str:part>": "in", "<int:number>": "0", "<str:name>": "guard",
         "<str:public_id>": call.public_id, "<number:pk>": "1", "<number:number>": "1", "<slug:name>": "watch",
         "<slug:slug>": "curl", "<str:rule_id>": "r", "<str:action>": "off", "<str:token>": "x",
         "<str:pk>": Approval.objects.get().pk, "<path:object_id>": "1", "<path:content_type_id>": "1", "<id>": "1",

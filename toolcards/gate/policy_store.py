@@ -16,6 +16,7 @@ from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.core.policy.language.lint import lint
 from toolcards.gate import memo
 from toolcards.gate.decisions import eligibility
+from toolcards.gate.reviewer_checks import check_reviewers
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.models import Draft, PolicyVersion, Source, ToolCall
 
@@ -101,7 +102,8 @@ def load_document(version: PolicyVersion) -> dict[str, Any]:
 def check_document(document: Any) -> list[PolicyFinding]:
     """Return the warnings about a document; raises PolicyError.
 
-    An error is an invalid document, or a rule that asks but that no one may answer.
+    An error is an invalid document, a rule that asks but that no one may answer, or a reviewer that this server may
+    not ask.
     """
     policy = documents.parse(document)
     tool_names = ToolCall.objects.order_by().values_list("tool", flat=True).distinct()[:2000]
@@ -111,6 +113,7 @@ def check_document(document: Any) -> list[PolicyFinding]:
         voters=eligibility.list_voter_identities(),
         owners=set(Source.objects.exclude(owner=None).values_list("owner__username", flat=True)),
     )  # fmt: skip
+    findings += check_reviewers(policy)
     grave = [finding for finding in findings if finding.grave]
     if grave:
         raise PolicyError(grave)

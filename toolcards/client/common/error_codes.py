@@ -169,10 +169,11 @@ def complete_failure(
     return StatedFailure(code, responsible, retryable, phase or row.phase or "execute")
 
 
-_DENIAL_TITLES = {"host": "The agent's host declined"}  # where the code's title would name a person
+# Where the title of the code would name a person.
+_DENIAL_TITLES = {"host": "The agent's host declined", "reviewer": "A reviewer declined"}
 _DENIALS = {
     "human": "approval_denied", "timeout": "approval_expired", "kill_switch": "kill_switch", "host": "approval_denied",
-    "plugin": "plugin_veto",
+    "plugin": "plugin_veto", "reviewer": "approval_denied",
 }  # fmt: skip
 _CAUSES = {"truncated": StatedFailure("lost", "runtime", None, "execute")}
 

@@ -152,7 +152,7 @@ WAITING = {
 }  # fmt: skip
 NO_ONE = "No one answered in time."
 # Deciders whose permission is passed on. Where only the default allows, the output is silent.
-_EXPLICIT_DECIDERS = frozenset({"human", "rule", "grant", "break_glass"})
+_EXPLICIT_DECIDERS = frozenset({"human", "reviewer", "rule", "grant", "break_glass"})
 
 
 def format_pre_tool_use(decision: dict[str, Any]) -> dict[str, Any]:
@@ -170,11 +170,12 @@ def format_pre_tool_use(decision: dict[str, Any]) -> dict[str, Any]:
 def format_permission_request(decision: dict[str, Any], tool_input: Any) -> dict[str, Any]:
     """Return the output of PermissionRequest for a call that is already decided.
 
-    Silent unless a person decided or the call is denied. An allow repeats the input: ExitPlanMode stays blocked else.
+    Silent unless a person or reviewer decided, or the call is denied. An allow repeats the input: ExitPlanMode stays
+    blocked else.
     """
     if decision["decision"] == "deny":
         return deny_permission_request(format_reason(decision))
-    if decision["by"]["kind"] != "human":
+    if decision["by"]["kind"] not in {"human", "reviewer"}:
         return SILENT
     behavior = {"behavior": "allow", "updatedInput": decision.get("args", tool_input)}
     return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": behavior}}

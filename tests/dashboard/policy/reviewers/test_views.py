@@ -1,0 +1,99 @@
+"""The page of reviewers: who they are, what they answered, and their prompts, which change in the draft."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.support.gate_commands import make_ballot
+from tests.support.reviewers import NAME, answer_review, build_policy, fail_review
+from toolcards import gate
+from toolcards.core.policy.reviewer import DEFAULT_PROMPT
+from toolcards.gate import policy_draft
+from toolcards.models import Source, ToolCall
+from toolcards.reviewers import circuit
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PAGE, FORM = "/policy/reviewers/", f"/policy/reviewers/{NAME}/"
+
+
+@pytest.fixture
+def admin(client: Client, a_person: Any, limits: Any) -> Client:
+    """An admin who is signed in, on a server that may reach the reviewer."""
+    limits(webhook_private=("127.0.0.1:9",))
+    client.force_login(a_person("admin"))
+    return client
+
+
+def read(admin: Client) -> str:
+    return admin.get(PAGE).content.decode()
+
+
+def test_the_page_shows_the_reviewer_its_prompt_and_that_it_works(admin: Client, policy: Any) -> None:
+    assert "None. Add" in read(admin)
+    policy(build_policy({"prompt": "Read <b>closely</b>."}))
+    page = read(admin)
+    assert f'data-reviewer="{NAME}"' in page and 'data-circuit="closed"' in page
+    assert "Read &lt;b&gt;closely&lt;/b&gt;." in page and "its answers count" in page and "asks" in page
+    assert "no key for this host" in page
+
+
+def test_three_failures_show_the_open_circuit_and_one_press_closes_it(
+    admin: Client, policy: Any, source: Source, an_approver: Any
+) -> None:
+    policy(build_policy())
+    for number in range(3):
+        gate.decide(source, gate.DecisionRequest("r", f"c{number}", "bash", {"command": "make"}))
+        fail_review()
+    assert 'data-circuit="open"' in read(admin)
+    assert admin.post(f"{FORM}reset/").status_code == 302
+    assert 'data-circuit="closed"' in read(admin) and circuit.get_end_of_pause(NAME) == 0.0
+
+
+def test_the_page_compares_with_people(admin: Client, policy: Any, source: Source, an_approver: Any) -> None:
+    policy(build_policy({"mode": "shadow"}))
+    for number, vote in enumerate(["approve", "deny", "deny"]):
+        gate.decide(source, gate.DecisionRequest("r", f"c{number}", "bash", {"command": "make"}))
+        answer_review("allow", "It <i>looks</i> fine.")
+        gate.vote(an_approver, make_ballot(ToolCall.objects.latest("pk"), vote))
+    page = read(admin)
+    assert 'data-agreed="1"' in page and 'data-differed="2"' in page and "shadow" in page
+    assert "It &lt;i&gt;looks&lt;/i&gt; fine." in page and "allowed 2 that a person denied" in page
+
+
+@pytest.mark.parametrize("is_in_draft", [True, False])
+def test_the_prompt_and_the_mode_change_in_the_draft(admin: Client, policy: Any, is_in_draft: bool) -> None:
+    document = build_policy()
+    policy(document)
+    policy_draft.replace_draft(document if is_in_draft else {"v": 1, "rules": []}, author="a test")
+    response = admin.post(FORM, {"mode": "shadow", "prompt": "Be strict.\r\nAlways."})
+    assert (response.status_code, response["Location"]) == (302, "/policy/draft/")
+    definition = policy_draft.load_draft()["reviewers"][NAME]
+    assert (definition["prompt"], definition["mode"]) == ("Be strict.\nAlways.", "shadow")
+    assert "reviewers" in admin.get("/policy/draft/").content.decode().casefold()
+    admin.post(FORM, {"mode": "enforce", "prompt": DEFAULT_PROMPT.replace("\n", "\r\n")})
+    assert "prompt" not in policy_draft.load_draft()["reviewers"][NAME]
+
+
+@pytest.mark.parametrize("fields", [{}, {"mode": "always"}, {"mode": "shadow", "prompt": "x" * 20_001}])
+def test_a_form_that_is_wrong_changes_nothing(admin: Client, policy: Any, fields: dict[str, str]) -> None:
+    policy(build_policy())
+    policy_draft.replace_draft(build_policy(), author="a test")
+    before = policy_draft.load_draft()
+    assert admin.post(FORM, fields).status_code == 422
+    assert policy_draft.load_draft() == before
+
+
+def test_an_unknown_reviewer_is_not_found(admin: Client, policy: Any) -> None:
+    policy(build_policy())
+    assert admin.post("/policy/reviewers/other/", {"mode": "shadow"}).status_code == 404
+    assert admin.post("/policy/reviewers/other/reset/").status_code == 404
+
+
+@pytest.mark.parametrize("role", ["viewer", "approver"])
+def test_others_may_not_see_or_change_reviewers(client: Client, a_person: Any, policy: Any, role: str) -> None:
+    policy(build_policy())
+    client.force_login(a_person(role))
+    assert client.get(PAGE).status_code == client.post(FORM, {"mode": "shadow"}).status_code == 403
