@@ -360,7 +360,8 @@ def a_call(a_run: Callable[..., Run], source: Source, request: pytest.FixtureReq
         if not gate.get_active_version_number():
             request.getfixturevalue("policy")({"default": "ask"})
         approver = request.getfixturevalue("an_approver")
-        decision = gate.decide(source, gate.DecisionRequest(run=run, call_id=call_id, tool=tool, args=fields))
+        apart = {"place": f"{run} {call_id}"}  # an equal call of another id is no twin
+        decision = gate.decide(source, gate.DecisionRequest(run=run, call_id=call_id, tool=tool, args=fields, **apart))
         assert decision["decision"] == "ask", decision
         if state != "approval-requested":
             call = ToolCall.objects.get(run__name=run, call_id=call_id)

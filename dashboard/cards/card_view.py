@@ -304,6 +304,17 @@ class CardView:
         return can_undo(self.card)
 
     @property
+    def return_visit(self) -> str:
+        """Return how the agent gets a late answer, "" if it waits."""
+        visit = self.card.approval.terms.get("asks_again") if self.card.approval else None
+        if not visit:
+            return ""
+        if visit["by_person"]:
+            agent = self.path or (self._call.run.agent_name if self._call else "") or "the agent"
+            return f"After {visit['after']:.0f} s, tell {agent} to try again"
+        return f"After {visit['after']:.0f} s, the agent asks again by itself"
+
+    @property
     def delivery(self) -> str:
         """Return what became of the approval so far."""
         ask = self.card.approval
@@ -313,7 +324,7 @@ class CardView:
             return "Delivered to the agent."
         if ask is not None and ask.fetched:
             return "Fetched by the agent, which has not started the call."
-        return "Waiting for the agent to pick it up."
+        return f"Waiting for the agent to pick it up{f'. {self.return_visit}' if self.return_visit else ''}."
 
     @property
     def held_until(self) -> float:

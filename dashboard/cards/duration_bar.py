@@ -32,13 +32,13 @@ def compute_segments(card: Card) -> list[Segment]:
     parts = [(name, length) for name, length in _list_phases(card) if length is not None and length > 0]
     total = sum(length for _, length in parts) or 1
     widths = [max(2.0, length / total * 100) for _, length in parts]
-    room = 100 - OPEN_SHARE if card.waiting else 100.0
+    room = 100 - OPEN_SHARE if card.unanswered else 100.0
     segments, x = [], 0.0
     for (name, length), width in zip(parts, widths, strict=True):
         share = width / sum(widths) * room
         segments.append(Segment(name, round(x, 1), round(share, 1), f"{_PHASE_WORDS[name]} {format_duration(length)}"))
         x += share
-    if card.waiting:
+    if card.unanswered:
         segments.append(Segment("wait", round(x, 1), round(100 - x, 1), _PHASE_WORDS["wait"]))
     return segments
 

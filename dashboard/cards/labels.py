@@ -35,6 +35,7 @@ STATE_LABELS: dict[str, StateLabel] = {
 }
 PRELIMINARY = StateLabel("Running, partial output", "radio", "run", live=True)
 AWAITING = StateLabel("Waiting for the app", "monitor", "run", "outline")
+ATTACHED = StateLabel("Asked already", "hand", "run", "outline", live=True)
 AUTOMATIC = StateLabel("Checked automatically", "shield", "run", "outline")
 # Errors that ended a call before anything ran, by their phase.
 NEVER_RAN = {
@@ -191,6 +192,8 @@ def get_label(card: Card) -> StateLabel:
 def _find_special_label(card: Card, state: ToolCallState) -> StateLabel:
     if state is S.APPROVAL_REQUESTED and card.approval and card.approval.automatic:
         return AUTOMATIC
+    if card.unanswered and not card.waiting:
+        return ATTACHED
     if state is S.OUTPUT_ERROR and card.error and card.error.phase in NEVER_RAN:
         return NEVER_RAN[card.error.phase]
     if state is S.OUTPUT_DENIED and card.denied_by and card.denied_by.kind == "timeout":

@@ -85,7 +85,7 @@ def _render_answer(html: CardHtml) -> str:
     return (
         f'\n{html.input}\n {html.output}\n<p class="by">\n  {render_icon("check-check")}\n  <span>\n'
         f"    Approved by <b>{mark_html(html.view.answered_by)}</b>{moment}{reason}.\n"
-        f"    {html.view.delivery}\n  </span>\n</p>\n{_render_undo(html)}\n"
+        f"    {mark_html(html.view.delivery)}\n  </span>\n</p>\n{_render_undo(html)}\n"
     )
 
 

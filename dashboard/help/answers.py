@@ -100,6 +100,7 @@ class CallApproval(Answer):
     edited_by: str | None
     escalated: list[Escalation]
     agent_away: bool
+    twin: str | None
     lasting_rule: str | None
     policy_version: int | None
     review: dict[str, str] | None

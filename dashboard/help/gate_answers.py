@@ -44,6 +44,7 @@ class DecisionApproval(Answer):
     have: int
     decide_by: Time | None
     poll: str
+    twin: str | None = None
 
 
 class Permit(Answer):

@@ -60,7 +60,7 @@ def test_a_permit_is_good_for_one_execution(cards: Toolcards, run: str) -> None:
 
 @pytest.mark.parametrize(("answer", "effect"), [("approve", "allow"), ("deny", "deny")])
 def test_a_person_answers_the_long_poll(cards: Toolcards, voter: Voter, run: str, answer: str, effect: str) -> None:
-    decision = cards.decide(run, "c1", "bash", PUSH)
+    decision = cards.decide(run, "c1", "bash", PUSH, place=run)
     assert decision.waiting
     threading.Timer(0.3, voter.vote, (run, answer)).start()
     assert cards.wait(decision, seconds=PATIENCE).effect == effect

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.support import gating
 from tests.support.fake_gate import Answer, Gate, plain
 from tests.support.server import PATIENCE, Server, until
+from tests.support.voter import Voter
 from toolcards.client import Toolcards
 from toolcards.mcp.session import Session
 
@@ -238,3 +239,69 @@ def test_an_answer_survives_a_kill_of_the_server_and_a_policy_that_denies_meanwh
         gating.activate(server, build_policy("deny"))
         assert until(lambda: (code := call(session, "mail", {"to": "a"})) != "waiting" and code) != "runs"
         session.end()
+
+
+# ---------------------------------------------------------------- with a real server
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Server]:
+    """A server that asks about `mail`."""
+    with Server(tmp_path) as server:
+        gating.activate(server, build_policy("ask"))
+        yield server
+
+
+def begin_at(server: Server, place: str = "here", seconds: float = SHORT) -> Session:
+    cards = Toolcards(server.base, server.key, timeout=PATIENCE)
+    return Session(cards, server="files", agent="bot", answer_within=seconds, place=place)
+
+
+def list_waiting(server: Server) -> list[str]:
+    return [row["run"] for row in server.request("GET", "/api/v1/approvals?state=waiting")[1]["approvals"]]
+
+
+def test_the_question_of_a_killed_gateway_is_answered_for_its_next_session(stage: Server) -> None:
+    killed, following, elsewhere = begin_at(stage), begin_at(stage), begin_at(stage, "there")
+    assert call(killed, "mail", {"to": "a"}) == "waiting"  # and it never comes back
+    assert call(following, "mail", {"to": "a"}) == "waiting"
+    assert list_waiting(stage) == [killed.run]
+    page = Voter(stage).get("/approvals/")
+    assert "After 0 s, the agent asks again by itself" in page
+    assert call(elsewhere, "mail", {"to": "a"}) == "waiting"
+    assert list_waiting(stage) == [killed.run, elsewhere.run], "another folder is another question"
+    gating.vote(stage, killed.run, "approve")
+    assert until(lambda: (code := call(following, "mail", {"to": "a"})) != "waiting" and code) == "runs"
+    assert call(killed, "mail", {"to": "a"}) == "superseded" and list_waiting(stage) == [elsewhere.run]
+    for session in (killed, following, elsewhere):
+        session.end()
+
+
+@pytest.mark.parametrize("limit", ["decide_ttl", "use_ttl"])
+def test_what_expires_between_a_call_and_its_retry_runs_nothing(stage: Server, limit: str) -> None:
+    rule = build_policy("ask")["rules"][0]
+    gating.activate(stage, {"v": 1, "default": "allow", "rules": [rule | {"ask": {limit: "1s"}}]})
+    session = begin_at(stage)
+    assert call(session, "mail", {"to": "a"}) == "waiting"
+    if limit == "use_ttl":
+        gating.vote(stage, session.run, "approve")
+    until(lambda: [c for c in gating.calls(stage, session.run).values() if c["approval"]["state"] == "expired"])
+    code = call(session, "mail", {"to": "a"})
+    assert code == ("approval_expired" if limit == "decide_ttl" else "waiting"), code
+    session.end()
+
+
+def test_of_retries_that_race_one_runs(stage: Server) -> None:
+    first, second = begin_at(stage, seconds=PATIENCE), begin_at(stage, seconds=PATIENCE)
+    threads, results = run_at_once(3, lambda: call(first, "mail", {"to": "a"}))
+    more, more_results = run_at_once(3, lambda: call(second, "mail", {"to": "a"}))
+    until(lambda: len(gating.calls(stage, first.run)) == 1 and len(gating.calls(stage, second.run)) == 1)
+    approvals = 0
+    while any(thread.is_alive() for thread in (*threads, *more)):
+        for run in list_waiting(stage)[:1]:
+            gating.vote(stage, run, "approve")
+            approvals += 1
+        assert [*results, *more_results].count("runs") <= approvals
+    assert sorted([*results, *more_results]) == ["runs", "runs", "used", "used", "used", "used"] and approvals == 2
+    first.end()
+    second.end()

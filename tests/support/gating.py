@@ -45,7 +45,8 @@ def waiting(server: Server, run: str) -> dict[str, Any]:
     """Return the run's waiting call, as soon as there is one."""
 
     def look() -> Any:
-        return next((call for call in calls(server, run).values() if call["state"] == "approval-requested"), None)
+        questions = (call for call in calls(server, run).values() if call["state"] == "approval-requested")
+        return next((call for call in questions if not call["approval"]["twin"]), None)
 
     result: dict[str, Any] = until(look)
     return result

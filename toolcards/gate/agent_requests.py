@@ -16,6 +16,7 @@ from toolcards.gate.decisions import plugins
 from toolcards.gate.decisions.decision_request import DecideCall, DecisionRequest
 from toolcards.gate.decisions.plugins import PluginInquiry
 from toolcards.gate.refusals import KeyReuse, RequestRefused
+from toolcards.gate.twins.settlement import SettleTwins
 from toolcards.gate.writer import group_commit
 from toolcards.models import Source
 
@@ -26,7 +27,11 @@ def decide(source: Source, request: DecisionRequest) -> dict[str, Any]:
     if isinstance(answer, PluginInquiry):
         plugin_result = plugins.start_inquiry(answer).result()
         answer = group_commit.execute(DecideCall(source, request, plugin_result))
-    return _require_decision(answer)
+    decision = _require_decision(answer)
+    if twin := _find_twin(decision):
+        group_commit.execute(SettleTwins(twin))
+        decision = _require_decision(group_commit.execute(DecideCall(source, request)))
+    return decision
 
 
 async def adecide(source: Source, request: DecisionRequest) -> dict[str, Any]:
@@ -38,7 +43,16 @@ async def adecide(source: Source, request: DecisionRequest) -> dict[str, Any]:
     if isinstance(answer, PluginInquiry):
         plugin_result = await asyncio.shield(asyncio.wrap_future(plugins.start_inquiry(answer)))
         answer = await group_commit.submit(DecideCall(source, request, plugin_result))
-    return _require_decision(answer)
+    decision = _require_decision(answer)
+    if twin := _find_twin(decision):
+        await group_commit.submit(SettleTwins(twin))
+        decision = _require_decision(await group_commit.submit(DecideCall(source, request)))
+    return decision
+
+
+def _find_twin(decision: dict[str, Any]) -> str:
+    """Return the approval whose answer the call waits for, "" for none."""
+    return (decision["approval"] or {}).get("twin") or ""
 
 
 def _require_decision(answer: dict[str, Any] | PluginInquiry) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import argparse
 import itertools
 import math
 import os
+import platform
 import shutil
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from pathlib import Path, PurePath
 from urllib.parse import urlsplit
 
 from toolcards.client import Toolcards
+from toolcards.client.common.canonical_json import digest
 from toolcards.mcp.elicitation import AUTO, MODES
 from toolcards.mcp.http.proxy import serve
 from toolcards.mcp.http.sessions import GatewaySessions
@@ -79,8 +81,9 @@ def main(argv: Sequence[str], program: str = "toolcards") -> int:
         parser.error(f"program not found: {command[0]!r}")
     server = options.server or derive_name(command)
     session = Session(
-        cards, server=server, agent=options.agent, elicitation=options.elicitation, answer_within=options.answer_within
-    )
+        cards, server=server, agent=options.agent, elicitation=options.elicitation, answer_within=options.answer_within,
+        place=name_place(str(Path.cwd()), *command),
+    )  # fmt: skip
     env = {key: value for key, value in os.environ.items() if key != "TOOLCARDS_AGENT_KEY"}
     return StdioRelay(session, command, env).run(sys.stdin.fileno(), sys.stdout.buffer)
 
@@ -102,6 +105,15 @@ def derive_name(command: Sequence[str]) -> str:
     return (name[:version] if version > 0 else name).removesuffix(".py").removesuffix(".js") or "mcp"
 
 
+def name_place(*words: str) -> str:
+    """Return a name for this computer and these words.
+
+    They say where the calls of a gateway work. The next one that is started there has the same name, so its calls get
+    the answers to those of this one.
+    """
+    return f"mcp-{digest([platform.node(), *words])[:32]}"
+
+
 def _serve_http(parser: argparse.ArgumentParser, options: argparse.Namespace, cards: Toolcards) -> int:
     host_name = _read_host_name(options.upstream)
     if not host_name:
@@ -116,7 +128,8 @@ def _serve_http(parser: argparse.ArgumentParser, options: argparse.Namespace, ca
             parser.error(f"--header {name}: the environment variable {variable!r} is not set")
         headers[name] = os.environ[variable]
     server = options.server or host_name
-    sessions = GatewaySessions(cards, server, options.agent, options.elicitation, options.answer_within)
+    place = name_place(options.upstream, options.listen, *sorted(headers))
+    sessions = GatewaySessions(cards, server, options.agent, options.elicitation, options.answer_within, place)
     return serve(sessions, options.upstream, (host.strip("[]"), int(port)), headers)
 
 

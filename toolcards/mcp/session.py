@@ -74,11 +74,12 @@ class Session:
     """The state of one session. Every failure to get a clear permission is a denial. From any thread."""
 
     def __init__(
-        self, cards: Toolcards, *, server: str, agent: str = "", elicitation: str = AUTO, answer_within: float = 0
-    ) -> None:
+        self, cards: Toolcards, *, server: str, agent: str = "", elicitation: str = AUTO, answer_within: float = 0,
+        place: str = "",
+    ) -> None:  # fmt: skip
         self._cards, self._server, self._agent = cards, server, agent
-        self.run = f"mcp-{uuid.uuid4().hex[:12]}"
-        self.tools = ToolList()
+        self._extras: dict[str, Any] = {"place": place, "asks_again_after": answer_within}
+        self.run, self.tools = f"mcp-{uuid.uuid4().hex[:12]}", ToolList()
         self._reports = Reports(cards, self.run)
         self.elicitations = Elicitations(cards, self.run, server, self._reports, elicitation)
         self._lock = threading.Lock()
@@ -273,8 +274,7 @@ class Session:
     ) -> Decision:
         """Return the final decision, its permit claimed; one that waits at the limit."""
         self._reports.begin()
-        extras: dict[str, Any] = {"tools": [definition]} if definition is not None else {}
-        extras |= {"agent_note": note} if note else {}
+        extras = self._extras | ({"tools": [definition]} if definition is not None else {}) | {"agent_note": note}
         tool = identify(name, self._server, definition, self.tools.find_other(name))
         decide = partial(self._cards.decide, self.run, tool=tool, args=args, agent=[self._agent or "mcp"], **extras)
         return self._questions.get_decision(call, make_key(tool, args, definition, note), decide)

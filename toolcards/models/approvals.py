@@ -21,9 +21,17 @@ ANSWERED_STATES = ("approved", "denied", "expired", "cancelled", "superseded", "
 class ApprovalQuerySet(LogQuerySet["Approval"]):
     """Approvals by state."""
 
-    def waiting(self) -> ApprovalQuerySet:
-        """Return the open approvals, oldest first."""
+    def unanswered(self) -> ApprovalQuerySet:
+        """Return the open approvals, attached ones too, oldest first."""
         return self.filter(state="pending", asked=True).order_by("requested_at", "id")
+
+    def waiting(self) -> ApprovalQuerySet:
+        """Return the approvals that people can answer, oldest first."""
+        return self.unanswered().filter(twin="")
+
+    def attached(self) -> ApprovalQuerySet:
+        """Return the open approvals that wait for their twin, oldest first."""
+        return self.unanswered().exclude(twin="")
 
     def overdue(self, steady: float) -> ApprovalQuerySet:
         """Return the approvals whose deadline has passed (steady time)."""
@@ -80,6 +88,10 @@ class Approval(LogModel):
     permit = models.CharField(max_length=60, blank=True, db_index=True)
     permit_expires_at = models.FloatField(default=0)
     claimed_at = models.FloatField(default=0)
+    twin = models.CharField(max_length=40, blank=True, default="", db_default="")  # see gate/twins/
+    place = models.CharField(
+        max_length=200, blank=True, default="", db_default=""
+    )  # of the call, as its client names it
     claimed_by = models.CharField(max_length=200, blank=True)  # the client, so that a lost response can be repeated
     key_id = models.BigIntegerField(null=True, blank=True)  # the agent key of the request; a permit ends with its key
     objects = ApprovalQuerySet.as_manager()
@@ -88,6 +100,7 @@ class Approval(LogModel):
         indexes = [
             models.Index(fields=["run", "channel", "delivered_at"]),
             models.Index(fields=["decided_at", "id"], condition=models.Q(asked=True), name="approval_answer_order"),
+            models.Index(fields=["twin"], condition=~models.Q(twin=""), name="approval_twin"),
         ]
         permissions = [("vote", "Can answer approvals"), ("edit_policy", "Can edit and activate policy")]
 

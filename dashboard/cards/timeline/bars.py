@@ -123,7 +123,7 @@ def _build_bar(card: Card, call: ToolCall, y: float, scale: TimeScale, last: flo
         ("write", times.started, times.available),
         ("wait", times.requested, times.decided or end if times.requested else 0),
     ]
-    ran = card.state is not ToolCallState.OUTPUT_DENIED and not card.waiting
+    ran = card.state is not ToolCallState.OUTPUT_DENIED and not card.unanswered
     marks_at.append(("run", max(times.decided, times.available) if ran else 0, end))
     if not times.available and not times.requested:
         marks_at = [("write", find_start(card), end)]

@@ -218,7 +218,7 @@ def prepare(policy: Any, an_approver: Any, a_person: Any, source: Source) -> Any
         person.groups.set([group])
         person.save()
         policy({"default": "ask", "rules": [{"id": "r", "effect": "ask", "match": {"tool": ["bash"]}, "ask": terms}]})
-        gate.decide(source, gate.DecisionRequest(name, "c", "bash", {"command": "ls"}))
+        gate.decide(source, gate.DecisionRequest(name, "c", "bash", {"command": "ls"}, place=name))
         client = Client()
         client.force_login(person)
         call = ToolCall.objects.get(run__name=name)

@@ -27,7 +27,7 @@ class Stage:
 
     def __init__(self, source: Source, run: str, people: list[Any]) -> None:
         self.source, self.run, self.people = source, run, people
-        request = gate.DecisionRequest(run, "c", "bash", {"command": "git push"})
+        request = gate.DecisionRequest(run, "c", "bash", {"command": "git push"}, place=run)
         self.approval = gate.decide(source, request)["approval"]["id"]
         self.call = ToolCall.objects.get(run__name=run)
         self.rev = self.call.rev

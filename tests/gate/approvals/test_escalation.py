@@ -144,7 +144,7 @@ LADDER = {"approvers": ["ann"], "escalate": [{"after": "1m", "to": "bob"}, {"aft
 
 def open_approval(policy: Any, source: Source, terms: Any, call: str = "c") -> str:
     policy({"rules": [ASK | {"ask": terms}]})
-    approval: str = gate.decide(source, gate.DecisionRequest("r", call, "bash", {}))["approval"]["id"]
+    approval: str = gate.decide(source, gate.DecisionRequest("r", call, "bash", {}, place=call))["approval"]["id"]
     return approval
 
 

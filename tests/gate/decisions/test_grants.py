@@ -24,7 +24,7 @@ ARGS = {"target": "staging"}
 
 
 def decide(source: Source, call_id: str, run: str = "r", **more: Any) -> dict[str, Any]:
-    request = {"tool": "deploy", "args": ARGS, **more}
+    request = {"tool": "deploy", "args": ARGS, "place": f"{run} {call_id}", **more}  # none has a twin
     return gate.decide(source, gate.DecisionRequest(run=run, call_id=call_id, **request))
 
 

@@ -13,6 +13,7 @@ from channels.testing import HttpCommunicator
 from django.db.models import F
 from django.utils import timezone
 
+from dashboard.cards.card_view import CardView
 from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.gate.approvals import holds
@@ -596,6 +597,7 @@ async def test_a_question_outlives_a_short_hook_and_the_same_call_gets_the_answe
         assert value["permissionDecision"] == "deny" and "call the same tool again" in value["permissionDecisionReason"]
     row = await Approval.objects.aget()
     assert (row.state, row.held_until) == ("pending", 0) and row.expires_at - row.requested_at > 600
+    assert CardView(await card()).return_visit == "After 1 s, tell Claude Code to try again"
     await answer(an_approver, "approve")
     assert (await keep_asking(tell))["permissionDecision"] == "allow"
     assert (await card()).approval.state == "claimed" and await Approval.objects.acount() == 1

@@ -144,6 +144,7 @@ def _build_approval(ask: CardApproval | None, view: str | None = None) -> dict[s
         "edited_by": ask.edited_by or None,
         "escalated": [{"to": to, "at": format_time(timestamp)} for to, timestamp in ask.escalated],
         "agent_away": ask.away,
+        "twin": ask.twin or None,
         "lasting_rule": ask.lasting_rule or None,
         "policy_version": ask.policy_version or None,
         "review": ask.review,

@@ -85,6 +85,7 @@ class CardApproval:
     lasting_rule: str = ""  # the rule that the answer wrote, for calls like this one
     policy_version: int = 0  # the version that has it
     review: dict[str, Any] | None = None  # the answer of the reviewer: by, answer, reason, note, prompt_sha256
+    twin: str = ""  # the approval of the same call whose answer it waits for, so that people see one question
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ class Card:
     denied: str = ""
     denied_by: Actor | None = None
     by_hand: CardManualOutcome | None = None  # kept if a real result follows
-    retry: str = ""  # of a call that its host refused: granted, dismissed or used (facts.RetryChanged)
+    retry: str = ""  # of a call that its host refused: see facts.RetryChanged
     retry_by: Actor | None = None
     approval: CardApproval | None = None
     decision: CardDecision | None = None
@@ -233,13 +234,14 @@ class Card:
     @property
     def waiting(self) -> bool:
         """Return whether the call needs a vote now."""
+        return self.unanswered and self.approval is not None and not self.approval.twin
+
+    @property
+    def unanswered(self) -> bool:
+        """Return whether its question, or that of its twin, is open."""
         ask = self.approval
-        return (
-            self.state is ToolCallState.APPROVAL_REQUESTED
-            and ask is not None
-            and ask.state == "pending"
-            and not ask.automatic
-        )
+        is_open = ask is not None and ask.state == "pending" and not ask.automatic
+        return self.state is ToolCallState.APPROVAL_REQUESTED and is_open
 
     @property
     def unclaimed(self) -> bool:

@@ -145,6 +145,7 @@ def may_have_events(before: Card | None, after: Card) -> bool:
         or before.preliminary != after.preliminary
         or before.anomalies is not after.anomalies
         or before.by_hand is not after.by_hand
+        or before.waiting != after.waiting
         or list_escalated(before, after) != []
     )
 
@@ -238,7 +239,7 @@ def list_escalated(before: Card | None, after: Card) -> list[str]:
 def _was_waiting(card: Card, before: Card | None) -> bool:
     """Return whether the call was waiting for approval when its run ended, so that it cannot have run."""
     if before is not None:
-        return before.waiting
+        return before.unanswered
     return bool(card.times.requested) and not card.times.decided
 
 

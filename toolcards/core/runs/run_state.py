@@ -181,7 +181,7 @@ class RunState:
         if card.ordinal not in self.cards:
             self._ordinals_by_call.setdefault(card.call_id, []).append(card.ordinal)
         self.cards[card.ordinal] = card
-        if card.waiting and not card.removed:
+        if card.unanswered and not card.removed:
             self._waiting.add(card.ordinal)
         else:
             self._waiting.discard(card.ordinal)

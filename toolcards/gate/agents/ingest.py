@@ -20,7 +20,7 @@ from toolcards.gate import policy_store
 from toolcards.gate.agents.liveness import renew_lease, resume_run, void_permits
 from toolcards.gate.agents.stream_end import END_OF_STREAM, close_own_calls, find_run_end
 from toolcards.gate.agents.stream_queue import StreamQueue
-from toolcards.gate.approvals.holds import build_channel_columns
+from toolcards.gate.approvals.holds import ReturnVisit, build_channel_columns
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import count_eligible_voters
 from toolcards.gate.decisions.evaluation import evaluate_call
@@ -253,9 +253,11 @@ class Stream(StreamQueue):
         self, tx: Transaction, memory: RunMemory, card: Card, moment: float, result: PluginResult | None = None
     ) -> None:
         channel = self.channel if self.mode == "gate" else "http"  # an observing connection takes no answers
+        visit = ReturnVisit(self.asks_again_after, by_person=True) if self.asks_again_after else None
         outcome = evaluate_call(
-            tx, memory, card, channel=channel, now=moment, patience=self.patience, plugin_result=result
-        )
+            tx, memory, card, channel=channel, now=moment, patience=self.patience, return_visit=visit,
+            plugin_result=result,
+        )  # fmt: skip
         if isinstance(outcome, PluginInquiry):
             self._inquiries.append(outcome)
         elif outcome is not None and card.awaits_delivery:

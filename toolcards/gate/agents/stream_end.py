@@ -54,7 +54,7 @@ def close_own_calls(
     open_cards = [card for card in memory.board.list_open_cards() if not card.soft]
     decided_ordinals = {card.ordinal for card in open_cards if card.decision}
     other_calls = {ordinal for ordinal in decided_ordinals if not gates or ordinal not in touched_calls}
-    unanswered_cards = [card for card in open_cards if not (card.waiting or card.awaiting_client)]
+    unanswered_cards = [card for card in open_cards if not (card.unanswered or card.awaiting_client)]
     streaming = {card.ordinal for card in unanswered_cards if ends_card(card, run_end, memory.board.context)}
     if not (is_shared or other_calls or streaming - touched_calls):
         return False

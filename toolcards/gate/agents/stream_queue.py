@@ -81,6 +81,7 @@ class StreamQueue:
         self.source, self.run_name, self.protocol, self.agent = source, run, protocol, agent
         self.mode, self.channel, self.patience = mode, channel, patience
         self.program = ""  # the agent program, if the protocol is also that of others
+        self.asks_again_after = 0.0  # seconds after which its request ends, and a person has to tell it to try again
         self.root = ""  # the folder of a new run's project, if each frame of the protocol names one
         self.run_pk = 0
         self.seq = 0

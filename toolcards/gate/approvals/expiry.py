@@ -22,6 +22,7 @@ from toolcards.gate.approvals import holds
 from toolcards.gate.approvals.escalation import EscalateApproval, find_due_escalations
 from toolcards.gate.approvals.permits import expire_permit, has_expired_unused
 from toolcards.gate.refusals import Undecryptable
+from toolcards.gate.twins.settlement import SettleTwins, find_settled_twins
 from toolcards.gate.writer import approval_rows, group_commit
 from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.command import ApprovalCommand
@@ -40,6 +41,7 @@ def sweep() -> int:
     commands: list[Any] = [ExpireApproval(pk) for pk in _find_overdue_approvals()]
     commands += [EscalateApproval(pk) for pk in find_due_escalations()]
     commands += [ExpirePermit(pk) for pk in _find_expired_permits()]
+    commands += [SettleTwins(pk) for pk in find_settled_twins()]
     commands += [holds.EndHold(pk) for pk in holds.find_lost_holds()]
     commands += [LoseRun(pk) for pk in _find_lost_runs()]
     commands += emergency.build_stops()
@@ -51,11 +53,11 @@ def sweep() -> int:
 
 def is_anything_pending() -> bool:
     """Return whether something can become due by time alone."""
-    return Approval.objects.waiting().exists() or timekeeping.is_anything_running_out()
+    return Approval.objects.unanswered().exists() or timekeeping.is_anything_running_out()
 
 
 def _find_overdue_approvals() -> list[str]:
-    return list(Approval.objects.waiting().overdue(clock.steady()).values_list("id", flat=True)[:500])
+    return list(Approval.objects.unanswered().overdue(clock.steady()).values_list("id", flat=True)[:500])
 
 
 def _find_expired_permits() -> list[str]:

@@ -8,6 +8,7 @@ approval is withdrawn. An approval that outlives its request (the agent asks aga
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
@@ -20,6 +21,13 @@ HOLD_LEASE = 60.0  # seconds without a renewal after which no request waits any 
 LOST_REASON = "The server process that held the hook's request has ended."
 
 
+class ReturnVisit(NamedTuple):
+    """How an agent gets an answer that comes late: its request ends, and the same call is sent again."""
+
+    after: float  # seconds
+    by_person: bool  # a person must tell the agent to try again, else it does so by itself
+
+
 def build_channel_columns(channel: str, working: float) -> dict[str, str | float]:
     """Return the columns of a new approval whose answer takes this channel."""
     return {"channel": channel, "held_until": working + HOLD_LEASE if channel == "hook" else 0.0}
@@ -27,7 +35,7 @@ def build_channel_columns(channel: str, working: float) -> dict[str, str | float
 
 def find_lost_holds() -> list[str]:
     """Return the open approvals that no request waits for any more."""
-    approvals = Approval.objects.waiting().filter(channel="hook", held_until__gt=0, held_until__lte=clock.working())
+    approvals = Approval.objects.unanswered().filter(channel="hook", held_until__gt=0, held_until__lte=clock.working())
     return list(approvals.values_list("id", flat=True)[:500])
 
 

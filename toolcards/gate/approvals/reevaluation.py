@@ -8,7 +8,6 @@ from toolcards.audit.trail import Act
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import Effect, PolicyDecision
-from toolcards.gate.approvals.expiry import is_past_deadline
 from toolcards.gate.approvals.permits import build_permit_columns
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import is_stricter
@@ -43,13 +42,14 @@ class ReevaluateWaiting(Command):
                 counts["left"] += 1
                 continue
             card = memory.board.cards[row.call.ordinal]
-            if approval_rows.is_open_on(card, row) and not is_past_deadline(tx, row):  # overdue ones expire
-                counts[_reevaluate(tx, memory, row, card)] += 1
+            if approval_rows.is_open_on(card, row) and not row.is_overdue(tx.steady):  # overdue ones expire
+                counts[reevaluate(tx, memory, row, card)] += 1
         tx.audit_acts.append(Act("policy.applied", "human", self.actor, detail=counts, at=tx.now))
         self.answer: dict[str, Any] = counts
 
 
-def _reevaluate(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> str:
+def reevaluate(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> str:
+    """Apply the active policy to one waiting call; return the result's name."""
     decision = reevaluate_call(memory, card, tx.now)
     if decision.effect is Effect.DENY:
         revoke_and_deny(tx, memory, row, card, decision)

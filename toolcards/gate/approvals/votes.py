@@ -121,6 +121,8 @@ class CastVote(Command):
             raise InvalidRequest("The decision must be approve, deny or edit.", code="invalid_vote")
         if card.approval is None or not card.approval.votable:
             raise NotAllowed("This approval can only be answered where the agent runs.", code="not_here")
+        if card.approval.twin:
+            raise CallChanged("The same call is asked about already. Answer that question.", code="stale_rev")
         if VOTE_DECISIONS[ballot.decision] and emergency.is_kill_switch_on():
             message = f"{emergency.KILL_SWITCH_REASON} Nothing can be approved until calls run again."
             raise NotAllowed(message, code="kill_switch")

@@ -12,6 +12,7 @@ from toolcards.core.calls.card import BY_SOURCE, Card, ToolCallState
 from toolcards.core.input_repair import Offer
 from toolcards.gate.agents.liveness import note_request
 from toolcards.gate.approvals.expiry import expire_if_overdue
+from toolcards.gate.approvals.holds import ReturnVisit
 from toolcards.gate.approvals.permits import (
     build_decision_with_permit,
     build_new_permit,
@@ -60,6 +61,8 @@ class DecisionRequest:
     title: str = ""
     tools: tuple[dict[str, Any], ...] = ()  # the tools offered to the model, in the form of `run.started`
     root: str = ""  # the folder of the project
+    place: str = ""  # where the call works, as the client names it: the same call elsewhere is another one
+    asks_again_after: float = 0.0  # seconds after which the request ends, and the agent sends the call again
     key: int = 0  # primary key of the agent key, 0 for none
     extras: dict[str, Any] = field(default_factory=dict)
 
@@ -86,7 +89,7 @@ class DecideCall(RunCommand):
         note_request(tx, memory)
         self._record_tools(tx, memory)
         card = self._find_decided_card(memory)
-        if card is not None and card.waiting and card.approval is not None:
+        if card is not None and card.unanswered and card.approval is not None:
             approval = approval_rows.load_approval(card.approval.id)
             if approval is not None and expire_if_overdue(tx, memory, approval):
                 card = memory.board.cards[card.ordinal]
@@ -200,9 +203,11 @@ class DecideCall(RunCommand):
         extras = {
             "attempt": self._get_attempt(card), "schema_sha256": request.schema_sha256,
             "idempotency_key": fit_text(request.idempotency_key, 300), "key_id": request.key or None,
+            "place": fit_text(request.place, 200),
         } | request.extras  # fmt: skip
+        visit = ReturnVisit(request.asks_again_after, by_person=False) if request.asks_again_after else None
         decision = evaluate_call(
-            tx, memory, card, channel="http", now=tx.now, can_wait=request.can_wait, extras=extras,
+            tx, memory, card, channel="http", now=tx.now, can_wait=request.can_wait, return_visit=visit, extras=extras,
             plugin_result=self.plugin_result,
         )  # fmt: skip
         if isinstance(decision, PluginInquiry):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import fields
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -15,6 +16,7 @@ from toolcards.database import is_transient
 from toolcards.gate import memo
 from toolcards.models import Approval, Source
 
+_TERM_NAMES = [field.name for field in fields(AskTerms)]
 _SELECT_GROUPS = (
     "SELECT name FROM auth_group WHERE id IN (SELECT group_id FROM auth_user_groups WHERE user_id = %s) ORDER BY id"
 )
@@ -131,6 +133,14 @@ def list_all_identities() -> set[str]:
 
 
 # ---------------------------------------------------------------- the terms of an approval
+
+
+def dump_terms(terms: AskTerms) -> str:
+    """Return the terms as JSON.
+
+    `asdict` copies every value, which takes ten times as long.
+    """
+    return json.dumps({name: getattr(terms, name) for name in _TERM_NAMES})
 
 
 def load_terms(row: Approval) -> AskTerms:

@@ -14,6 +14,7 @@ from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.policy import decision as policies_core
 from toolcards.core.policy.decision import Effect, PolicyDecision, PolicyRequest, RuleSet
 from toolcards.gate import emergency, lasting_answers, policy_store
+from toolcards.gate.approvals.holds import ReturnVisit
 from toolcards.gate.call_counts import count_recent_calls
 from toolcards.gate.decisions import forms, grants, tool_register
 from toolcards.gate.decisions.digests import digest_input, digest_value
@@ -23,6 +24,7 @@ from toolcards.gate.decisions.preflight import find_folder, get_offered_tools, i
 from toolcards.gate.decisions.responses import build_decision
 from toolcards.gate.decisions.waiting_limit import limit_waiting
 from toolcards.gate.questions.opening import open_approval
+from toolcards.gate.twins.attachment import find_twin
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.transaction import Transaction
@@ -41,6 +43,7 @@ def evaluate_call(
     now: float,
     can_wait: bool = True,
     patience: float = 0.0,
+    return_visit: ReturnVisit | None = None,
     extras: dict[str, Any] | None = None,
     plugin_result: PluginResult | None = None,
 ) -> dict[str, Any] | PluginInquiry | None:
@@ -54,16 +57,15 @@ def evaluate_call(
         return build_decision(memory, card) if is_stopped(card) else None
     if card.decision or card.state is S.OUTPUT_DENIED:
         return build_decision(memory, card)
-    args_sha256 = digest_input(card)
-    prepared_call = prepare_call(tx, memory, card, now, args_sha256, plugin_result)
+    prepared_call = prepare_call(tx, memory, card, now, digest_input(card), plugin_result)
     if isinstance(prepared_call, PluginInquiry):
         return prepared_call
     card = prepared_call
     if card.hard:
         return build_decision(memory, card)
     args_sha256 = digest_input(card)
-    schema_sha256 = str((extras or {}).get("schema_sha256", ""))
-    tool_snapshot = _snapshot_tool(memory, card, schema_sha256)
+    extras = extras or {}
+    tool_snapshot = _snapshot_tool(memory, card, str(extras.get("schema_sha256", "")))
     decision = _decide(memory, card, tool_snapshot, can_wait=can_wait, now=now)
     decision = limit_waiting(tx, memory.row.source_id, decision)
     decision = grants.use_retry(tx, memory, card, decision, channel, now)
@@ -72,9 +74,11 @@ def evaluate_call(
     if decision.effect == Effect.DENY:
         tx.record(memory, f.OutputDenied(card.call_id, reason=decision.reason, by=decision.by, at=now), card)
     elif decision.effect == Effect.ASK:
+        twin = find_twin(tx, memory, memory.board.cards[card.ordinal], decision, channel, str(extras.get("place", "")))
         open_approval(
-            tx, memory, card, decision, args_sha256, channel=channel, now=now, patience=patience, extras=extras or {}
-        )
+            tx, memory, card, decision, args_sha256, channel=channel, now=now, patience=patience, twin=twin,
+            return_visit=return_visit, extras=extras,
+        )  # fmt: skip
     return build_decision(memory, memory.board.cards[card.ordinal])
 
 

@@ -123,6 +123,7 @@ def build_approval(card: Card) -> dict[str, Any] | None:
     return {
         "id": ask.id, "state": ask.state, "need": ask.terms.get("need", 1), "have": ask.have,
         "decide_by": format_time(ask.expires_at), "poll": f"/api/v1/approvals/{ask.id}?wait=25",
+        "twin": ask.twin or None,
     }  # fmt: skip
 
 

@@ -74,7 +74,7 @@ def get_card(memory: RunMemory, row: Approval) -> Card:
 
 def is_open_on(card: Card, row: Approval) -> bool:
     """Return whether the card is still waiting for this approval."""
-    return card.waiting and card.approval is not None and card.approval.id == row.id
+    return card.unanswered and card.approval is not None and card.approval.id == row.id
 
 
 class NewApproval(NamedTuple):
@@ -208,7 +208,7 @@ def _columns(ask: CardApproval) -> dict[str, Any]:
     return {
         "state": ask.state, "by_kind": actor.kind, "by_name": fit_text(actor.name, 200), "decided_at": ask.decided_at,
         "reason": clean_text(get_redactor().text(ask.reason)), "expires_at": ask.expires_at,
-        "args_sha256": ask.args_sha256,
+        "args_sha256": ask.args_sha256, "twin": ask.twin,
     }  # fmt: skip
 
 

@@ -102,6 +102,7 @@ def _build_approval_acts(
     if current and current.state in _APPROVAL_ACTS and not (is_same and previous and previous.state == current.state):
         actor = _find_actor(memory, fact, current)
         detail = {"reason": current.reason or getattr(fact, "reason", ""), "args_sha256": current.args_sha256}
+        detail |= {"twin": previous.twin} if previous and previous.twin else {}  # whose answer it is
         acts.append(
             build_call_act(
                 memory, card, _APPROVAL_ACTS[current.state], actor.kind, actor.name, fact.at, current.id, **detail

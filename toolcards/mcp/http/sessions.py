@@ -19,10 +19,11 @@ class GatewaySessions:
     """The open sessions by their id; calls without one belong to the session of the process."""
 
     def __init__(
-        self, cards: Toolcards, server: str, agent: str, elicitation: str = AUTO, answer_within: float = 0
-    ) -> None:
+        self, cards: Toolcards, server: str, agent: str, elicitation: str = AUTO, answer_within: float = 0,
+        place: str = "",
+    ) -> None:  # fmt: skip
         self._cards, self._server, self._agent, self._elicitation = cards, server, agent, elicitation
-        self._answer_within = answer_within
+        self._answer_within, self._place = answer_within, place
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
 
@@ -45,7 +46,7 @@ class GatewaySessions:
         """Return a session that has no id yet."""
         return Session(
             self._cards, server=self._server, agent=self._agent, elicitation=self._elicitation,
-            answer_within=self._answer_within,
+            answer_within=self._answer_within, place=self._place,
         )  # fmt: skip
 
     def end(self, number: str) -> None:

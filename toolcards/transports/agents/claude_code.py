@@ -192,7 +192,7 @@ async def _record(hook: HookInput, text: str) -> tuple[list[dict[str, Any]], lis
     faults: list[str] = []
 
     def on_open(stream: gate.Stream) -> None:
-        stream.patience = 0 if hook.asks_again else hook.limit
+        stream.patience, stream.asks_again_after = (0, hook.limit) if hook.asks_again else (hook.limit, 0)
         stream.program, stream.root = hook.program, find_folder(hook.data)
         posted_body.open(stream)
 

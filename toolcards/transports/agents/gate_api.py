@@ -78,6 +78,8 @@ class DecideBody(Body):
     wait_ms: int = Field(0, ge=0)
     tools: list[dict[str, Any]] = Field(default_factory=list, max_length=500)
     root: Annotated[str, AfterValidator(check_folder)] = ""
+    place: str = Field("", max_length=200)
+    asks_again_after: float = Field(0, ge=0, le=86_400)
 
 
 class ClaimBody(BaseModel):
@@ -150,7 +152,7 @@ async def decide(request: Any, caller: Caller) -> Any:
     """
     body = _parse_body(request, DecideBody)
     note_exposed_keys(request.body.decode(), body.run_name)
-    if _size(request) > settings.TOOLCARDS.max_args and len(encode_json(body.args)) > settings.TOOLCARDS.max_args:
+    if len(request.body) > settings.TOOLCARDS.max_args and len(encode_json(body.args)) > settings.TOOLCARDS.max_args:
         raise Problem(413, "too_large", f"Arguments must have at most {settings.TOOLCARDS.max_args} bytes.")
     tool = body.tool if isinstance(body.tool, AskedTool) else AskedTool(name=body.tool)
     decision_request = gate.DecisionRequest(
@@ -158,7 +160,7 @@ async def decide(request: Any, caller: Caller) -> Any:
         agent_path=tuple(body.agent_path), tool_source=tool.source, schema_sha256=tool.schema_sha256,
         args_sha256=body.args_sha256, env=body.labels.env, note=body.agent_note, can_wait=body.can_wait,
         idempotency_key=body.idempotency_key, kind=tool.kind, title=tool.title, tools=tuple(body.tools),
-        root=body.root, key=caller.key,
+        root=body.root, place=body.place, asks_again_after=body.asks_again_after, key=caller.key,
     )  # fmt: skip
     decision = await gate.adecide(caller.agent, decision_request)
     if decision["decision"] != "ask" or not decision["approval"] or not body.wait_ms:
@@ -266,10 +268,6 @@ def _limit_result(result_fields: dict[str, Any]) -> dict[str, Any]:
     else:
         return result_fields
     return result_fields | {"outcome": "error", "output": None, "error": {"code": "bad_output", "message": why}}
-
-
-def _size(request: Any) -> int:
-    return len(request.body)
 
 
 def _parse_body(request: Any, model: Any, depth: int = 0) -> Any:

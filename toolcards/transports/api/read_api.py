@@ -204,7 +204,7 @@ def list_approvals(caller: Caller, query: Any) -> dict[str, Any]:
     if caller.reads_only:
         rows = rows.filter(run__source=caller.reads_only)
     if state:
-        rows = rows.filter(state="pending" if state == "waiting" else state)
+        rows = rows.filter(twin="", state="pending") if state in ("waiting", "pending") else rows.filter(state=state)
     way, later = ("", "gt") if state == "waiting" else ("-", "lt")
     rows = rows.order_by(f"{way}requested_at", f"{way}call")
     if text := query.get("cursor", ""):

@@ -76,6 +76,7 @@ class ApprovalRequested:
     kind: str = ""
     input: Any = None
     parent_call: str = ""  # the call that a further question is about, if it opens a card of its own
+    twin: str = ""  # the open approval of the same call, whose answer it waits for
     at: float = 0.0
 
 

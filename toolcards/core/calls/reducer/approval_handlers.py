@@ -58,7 +58,7 @@ def open_approval(card: Card, fact: f.ApprovalRequested) -> Card:
     if approval and card.state in (S.APPROVAL_REQUESTED, S.APPROVAL_RESPONDED):
         if approval.opener == "gate" and fact.opener == "agent":
             return card
-        if card.state is S.APPROVAL_REQUESTED and _is_same_approval(approval, fact):
+        if card.state is S.APPROVAL_REQUESTED and _is_same_approval(approval, fact) and approval.twin == fact.twin:
             return card
     if card.state is None and fact.tool:
         card = card.replace(tool=replace(card.tool, name=fact.tool, kind=fact.kind or card.tool.kind))
@@ -102,7 +102,7 @@ def apply_answer(card: Card, fact: f.ApprovalAnswered) -> Card:
         return card.with_anomaly("late-response", fact.at)
     state = "approved" if fact.approved else "denied"
     votes = approval.terms.get("need", 1) if fact.approved else approval.have
-    answer = replace(approval, state=state, decided_at=fact.at, by=fact.by, reason=fact.reason, have=votes)
+    answer = replace(approval, state=state, decided_at=fact.at, by=fact.by, reason=fact.reason, have=votes, twin="")
     if fact.has_input and fact.args_sha256:
         answer = replace(answer, args_sha256=fact.args_sha256)
     if fact.lasting_rule:
@@ -233,7 +233,7 @@ def _build_approval(fact: f.ApprovalRequested) -> CardApproval:
     return CardApproval(
         id=fact.id, source_id=fact.source_id, opener=fact.opener, automatic=fact.automatic,
         request_reason=fact.reason, requested_at=fact.at, expires_at=fact.expires_at, reply_to=fact.reply_to,
-        votable=fact.votable, args_sha256=fact.args_sha256, terms=fact.terms,
+        votable=fact.votable, args_sha256=fact.args_sha256, terms=fact.terms, twin=fact.twin,
     )  # fmt: skip
 
 

@@ -123,7 +123,7 @@ class RunMemory:
             return
         self.states[card.ordinal] = card.state
         self.counts[card.state] += 1
-        if card.waiting:
+        if card.unanswered:
             self.waiting.add(card.ordinal)
 
     def build_row(self, now: float, updated_at: datetime) -> RunUpdate:
