@@ -86,6 +86,7 @@ MANUAL_OUTCOME_NOTES = {
 RETRY_SENTENCES = {
     "granted": "{} let it try again: the same call of this run runs once.",
     "dismissed": "Dismissed by {}.",
+    "announced": "{} let it try again, and the agent knows: the same call of this run runs once.",
     "used": "{} let it try again, and it was tried again.",
 }
 # The same if the input was incomplete: then nothing can have run.

@@ -153,7 +153,7 @@ class Denial(Answer):
 class Retry(Answer):
     """The answer of a person to a refusal by the agent's own reviewer."""
 
-    state: Literal["granted", "dismissed", "used"]
+    state: Literal["granted", "announced", "dismissed", "used"]
     by: Actor | None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.support.fake_gate import Answer, Gate, plain
 from tests.support.hook_inputs import lets_run, send_hook
 from tests.support.tables import loop_over
 from toolcards import hook_relay
+from toolcards.hook_relay.answers import UnusableAnswer, read_note
 
 EVENTS = ["PreToolUse", "PermissionRequest"]
 
@@ -93,3 +95,28 @@ def test_silence_for_another_call_is_no_silence_for_this_one(gate: Gate) -> None
     """`{}` lets Claude Code's own rules decide, so it must be about this call too."""
     gate.tamper = lambda stage, honest: wrong(honest, {"toolcards.call_id": "toolu_2"})
     assert not lets_run(send_hook(gate, "PreToolUse", tool_name="silent"))
+
+
+# ---------------------------------------------------------------- notes for the model
+
+DATA = b'{"hook_event_name": "Stop"}'
+BINDING = {"toolcards": {"answers": hashlib.sha256(DATA).hexdigest()}}
+NOTE = {"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "Try again."}}
+BLOCK = {"decision": "block", "reason": "Try again."}
+
+
+@loop_over(("event", "answer", "output"), [
+    ("Stop", BINDING | BLOCK, BLOCK), ("PostToolUse", BINDING | NOTE, NOTE), ("PostToolUse", BINDING, {}),
+    ("Stop", BLOCK, {}), ("PostToolUse", NOTE, {}), ("Stop", {"toolcards": {"answers": "0" * 64}} | BLOCK, {}),
+    ("PostToolUse", BINDING | BLOCK, UnusableAnswer), ("UserPromptSubmit", BINDING | NOTE, UnusableAnswer),
+    ("Stop", BINDING | BLOCK | {"reason": 1}, UnusableAnswer), ("Stop", BINDING | {"continue": False}, UnusableAnswer),
+    ("PostToolUse", BINDING | {"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": 1}}, {}),
+    ("Stop", BINDING | BLOCK | {"reason": "x" * 9_000}, {"decision": "block", "reason": "x" * 8_000}),
+])  # fmt: skip
+def test_a_note_is_passed_on_if_it_answers_exactly_these_bytes(event: str, answer: Any, output: Any) -> None:
+    hook = {"hook_event_name": event}
+    if output is UnusableAnswer:
+        with pytest.raises(UnusableAnswer):
+            read_note(answer, hook, DATA)
+    else:
+        assert read_note(answer, hook, DATA) == output

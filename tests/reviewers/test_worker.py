@@ -161,7 +161,7 @@ def test_a_reviewer_with_an_open_circuit_is_not_asked(
 ) -> None:
     policy(build_policy())
     for number in range(4):
-        gate.decide(source, gate.DecisionRequest("r", f"c{number}", "bash", {"command": "make"}))
+        gate.decide(source, gate.DecisionRequest("r", f"c{number}", "bash", {"command": f"make {number}"}))
         outcome = worker.run_review(Review.objects.latest("pk").pk)
         assert outcome.is_failure is (number < 3), outcome
         gate.record_review(outcome)

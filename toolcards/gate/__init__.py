@@ -9,7 +9,7 @@ raises `RequestRefused` (refusals.py).
 - Frames of agents: `open_stream`, `open_keyed_stream`, `build_end_of_stream`, and the keys of keyed bodies
   (`areserve_key`, `arenew_key`, `astore_answer`, `arelease_key`).
 - Calls that agents ask to run: `decide`, `adecide`, `aget_decision`, `expect_decision`, `afind_decision`,
-  `aclaim_permit`, `arecord_result`, `awithdraw_approval`, `arecord_heartbeat`, `aend_run`.
+  `aannounce_retry`, `aclaim_permit`, `arecord_result`, `awithdraw_approval`, `arecord_heartbeat`, `aend_run`.
 - Delivery of decisions: `aclaim_delivery`, `aconfirm_delivery`, `arelease_delivery`, `aexpire_approval`,
   `arenew_holds`.
 - People: `vote`, `avote`, `revoke_approval`, `record_manual_outcome`, `set_kill_switch`, `break_glass`, `revoke_grant`,
@@ -30,6 +30,7 @@ from typing import Any
 from toolcards.core.calls.card import Card
 from toolcards.gate import emergency, timekeeping
 from toolcards.gate.agent_requests import (
+    aannounce_retry,
     aclaim_delivery,
     aclaim_permit,
     aconfirm_delivery,
@@ -231,6 +232,7 @@ __all__ = [
     "VersionConflict",
     "VotedCall",
     "Voter",
+    "aannounce_retry",
     "accept_tool",
     "aclaim_delivery",
     "aclaim_permit",

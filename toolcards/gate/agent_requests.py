@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+from toolcards.core.calls.card import Card
 from toolcards.gate.agents import idempotency, results, run_commands
 from toolcards.gate.agents.idempotency import HeldKey, StoredAnswer
 from toolcards.gate.approvals import delivery, expiry, holds, permits
@@ -73,6 +74,15 @@ async def afind_decision(
     command = run_commands.FindDecision(source, run, tool, tool_input, question)
     answer: dict[str, Any] | None = await group_commit.submit(command)
     return answer
+
+
+async def aannounce_retry(source: Source, run: str, lane: str = "") -> Card | None:
+    """Return a call that a person let try again, or None.
+
+    Each is returned once. `lane`: the sub-agent that asks.
+    """
+    card: Card | None = await group_commit.submit(run_commands.AnnounceRetry(source, run, lane))
+    return card
 
 
 async def aget_decision(source: Source, approval: str) -> dict[str, Any]:

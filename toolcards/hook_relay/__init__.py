@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 
 from toolcards.client.common.json_text import parse_strict_object
 from toolcards.client.transport.http_client import HttpClient, Unreachable
-from toolcards.hook_relay.answers import CHECKS, DENIALS, JsonObject, UnusableAnswer, is_waiting
+from toolcards.hook_relay.answers import CHECKS, DENIALS, NOTE_EVENTS, JsonObject, UnusableAnswer, is_waiting, read_note
 from toolcards.hook_relay.programs import PROGRAMS
 from toolcards.hook_relay.translation import keep_question
 
@@ -70,9 +70,9 @@ def relay(options: argparse.Namespace, data: bytes, hook: JsonObject) -> JsonObj
     if translated_hook is not hook:
         data, hook = json.dumps(translated_hook).encode(), translated_hook
     event = str(hook.get("hook_event_name", ""))
-    check = CHECKS.get(event)
+    check = CHECKS.get(event) or (read_note if program.takes_notes and event in NOTE_EVENTS else None)
     try:
-        answer = _send(options, data, options.limit + MARGIN if check else GIVE_UP)
+        answer = _send(options, data, options.limit + MARGIN if event in CHECKS else GIVE_UP)
         output = check(answer, hook, data) if check else {}
         if program.asks_again and event == "PreToolUse" and is_waiting(answer, data):
             keep_question(hook)

@@ -11,6 +11,12 @@ from toolcards.client.common.canonical_json import call_digest, digest
 JsonObject = dict[str, Any]
 
 
+LONGEST_NOTE = 8_000  # characters
+NOTE_EVENTS = frozenset(
+    {"UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop"}
+)  # events with notes for the model
+
+
 class UnusableAnswer(Exception):
     """The answer does not match this hook input."""
 
@@ -69,6 +75,22 @@ def _check_binding(answer: JsonObject, hook: JsonObject, data: bytes, decision: 
         if not isinstance(value, str) or binding.get(name) != value:
             raise UnusableAnswer(f"its {name} does not match this call")
     return allowed_input
+
+
+def read_note(answer: JsonObject, hook: JsonObject, data: bytes) -> JsonObject:
+    """Return the note for the model, {} without one.
+
+    Only an answer to exactly these bytes can have one. A note allows nothing: a call that it announces is judged again.
+    """
+    event, binding = hook["hook_event_name"], answer.get("toolcards")
+    if not isinstance(binding, dict) or binding.get("answers") != hashlib.sha256(data).hexdigest():
+        return {}
+    if event == "Stop" and answer.get("decision") == "block" and isinstance(answer.get("reason"), str):
+        return {"decision": "block", "reason": answer["reason"][:LONGEST_NOTE]}
+    text = _get_hook_output(answer, event).get("additionalContext")
+    if not isinstance(text, str):
+        return {}
+    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text[:LONGEST_NOTE]}}
 
 
 def is_waiting(answer: JsonObject, data: bytes) -> bool:

@@ -227,7 +227,7 @@ def _deny_for_cursor(reason: str) -> JsonObject:
 PROGRAMS = {
     "cline": CLINE,
     "goose": GOOSE,
-    "claude-code": HookProgram("Claude Code", "claude-code", _keep_input, _keep_output),
+    "claude-code": HookProgram("Claude Code", "claude-code", _keep_input, _keep_output, takes_notes=True),
     "codex": HookProgram("Codex", "codex", _translate_codex, _format_for_codex),
     "copilot": HookProgram(
         "GitHub Copilot CLI", "github-copilot", _translate_copilot, _format_for_copilot, lambda text: {}

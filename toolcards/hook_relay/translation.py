@@ -40,6 +40,7 @@ class HookProgram:
     translate: Callable[[JsonObject, str], JsonObject | None]
     format: Callable[[JsonObject, JsonObject], JsonObject]
     warn: Callable[[str], JsonObject] = lambda text: {"systemMessage": text}
+    takes_notes: bool = False  # what the model reads is in its output
     asks_again: bool = False  # its limit is below that of questions: they stay, and the same call gets the answer
 
 

@@ -85,8 +85,7 @@ class Session:
         self._lock = threading.Lock()
         self._calls: dict[str, HeldCall] = {}  # by the key of their request id
         self._lists: dict[str, Message] = {}  # open `tools/list` requests: their params
-        self._continuations = Continuations()
-        self._questions = HeldQuestions(cards, answer_within)
+        self._continuations, self._questions = Continuations(), HeldQuestions(cards, answer_within)
         self._tasks: Tasks[HeldCall] = Tasks(self._finish, self._report)
 
     # ------------------------------------------------------------ the client's side
@@ -269,15 +268,13 @@ class Session:
 
     # ------------------------------------------------------------ the gate
 
-    def _get_decision(
-        self, call: HeldCall, name: str, args: Message, definition: Message | None, note: str
-    ) -> Decision:
+    def _get_decision(self, call: HeldCall, name: str, args: Message, offer: Message | None, note: str) -> Decision:
         """Return the final decision, its permit claimed; one that waits at the limit."""
         self._reports.begin()
-        extras = self._extras | ({"tools": [definition]} if definition is not None else {}) | {"agent_note": note}
-        tool = identify(name, self._server, definition, self.tools.find_other(name))
+        extras = self._extras | ({"tools": [offer]} if offer is not None else {}) | {"agent_note": note}
+        tool = identify(name, self._server, offer, self.tools.find_other(name))
         decide = partial(self._cards.decide, self.run, tool=tool, args=args, agent=[self._agent or "mcp"], **extras)
-        return self._questions.get_decision(call, make_key(tool, args, definition, note), decide)
+        return self._questions.get_decision(call, make_key(tool, args, offer, note), decide)
 
     def _withdraw(self, call: HeldCall, decision: Decision) -> None:
         """Withdraw the approval of a canceled call, or report the permit that was claimed for it as unused."""

@@ -131,6 +131,7 @@ PERMIT_WORDS: dict[str, str] = {
 
 RETRY_WORDS = {
     "granted": "let it try again, once", "dismissed": "dismissed the refusal", "used": "let it try again: now used",
+    "announced": "let it try again: the agent knows",
 }  # fmt: skip
 
 

@@ -193,7 +193,7 @@ def test_the_approval_says_how_many_votes_it_has_and_needs(terms: dict[str, Any]
     card = REQUESTED.replace(approval=ask(have=1, terms=terms, expires_at=1_794_830_400.5))
     assert responses.build_approval(card) == {
         "id": "apr_1", "state": "pending", "need": need, "have": 1, "decide_by": "2026-11-16T12:00:00.500Z",
-        "poll": "/api/v1/approvals/apr_1?wait=25",
+        "poll": "/api/v1/approvals/apr_1?wait=25", "twin": None,
     }  # fmt: skip
     assert responses.build_approval(make_card()) is None
 

@@ -26,7 +26,7 @@ INPUT = {"command": "make report"}
 
 def ask(source: Source, call: str = "c", run: str = "r", attempt: int = 1, **args: Any) -> dict[str, Any]:
     """Ask for the call; return the decision."""
-    request = gate.DecisionRequest(run, call, "bash", args or INPUT, attempt=attempt)
+    request = gate.DecisionRequest(run, call, "bash", args or INPUT, attempt=attempt, place=f"{run} {call}")
     return dict(gate.decide(source, request))
 
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def ask(source: Source, call: str = "c", command: str = "make report") -> None:
-    gate.decide(source, gate.DecisionRequest("r", call, "bash", {"command": command}))
+    gate.decide(source, gate.DecisionRequest("r", call, "bash", {"command": command}, place=call))
 
 
 @pytest.mark.parametrize("mode", ["enforce", "shadow"])

@@ -21,6 +21,7 @@ from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.command import Command
 from toolcards.models import AgentKey, Approval, Run, ToolCall
 from toolcards.models.write_guard import allow_log_writes
+from toolcards.transports.agents.claude_code_hooks import NOTE_EVENTS
 from toolcards.transports.background import connections
 from toolcards.transports.background.connections import check_connections
 
@@ -408,6 +409,49 @@ async def test_a_call_that_the_program_refused_is_tried_again_once_if_a_person_l
     assert await tell("PreToolUse", **other, tool_use_id="toolu_2") == {}
     assert (await tell("PreToolUse", **BASH, tool_use_id="toolu_3"))["permissionDecision"] == "allow"
     assert await tell("PreToolUse", **BASH, tool_use_id="toolu_4") == {}
+
+
+async def let_it_try_again(tell: Any, person: Any, **more: Any) -> None:
+    """Have the program refuse the call, and a person let it try again."""
+    await tell("PreToolUse", **CALL, **more)
+    await tell("PermissionDenied", **CALL, reason="too risky", **more)
+    row = await ToolCall.objects.aget(call_id="toolu_1")
+    retry = gate.RefusalAnswer(row.run_id, row.ordinal, True, row.rev)
+    await in_thread(lambda: gate.answer_refusal(person, retry))()
+
+
+@pytest.mark.parametrize("event", sorted(NOTE_EVENTS))
+async def test_the_agent_hears_once_that_it_may_try_again(tell: Any, under: Any, an_approver: Any, event: str) -> None:
+    await under(OPEN)
+    fields = {"tool_name": "Read", "tool_input": {}, "tool_use_id": "toolu_9", "tool_response": "x", "error": "x"}
+    fields = fields if "Tool" in event else {"prompt": "go"}
+    assert await tell(event, **fields) == {}
+    await let_it_try_again(tell, an_approver)
+    output = await tell(event, **fields)
+    text = output["reason"] if event == "Stop" else output["additionalContext"]
+    assert '{"command": "git push"}' in text and "once" in text
+    assert output.get("decision") == ("block" if event == "Stop" else None)
+    assert await tell(event, **fields) == {}
+    denied = (await ToolCall.objects.aget(call_id="toolu_1")).as_card()
+    assert (denied.retry, denied.retry_by.name) == ("announced", "ann")
+    assert (await tell("PreToolUse", **BASH, tool_use_id="toolu_3"))["permissionDecision"] == "allow"
+
+
+async def test_a_sub_agent_hears_what_it_may_try_again(tell: Any, under: Any, an_approver: Any) -> None:
+    await under(OPEN)
+    await let_it_try_again(tell, an_approver, agent_id="sub", agent_type="helper")
+    assert await tell("Stop") == {}
+    read = {"tool_name": "Read", "tool_input": {}, "tool_use_id": "toolu_9", "tool_response": "x"}
+    assert "additionalContext" in await tell("PostToolUse", **read, agent_id="sub")
+
+
+async def test_a_dismissed_refusal_is_not_announced(tell: Any, under: Any, an_approver: Any) -> None:
+    await under(OPEN)
+    await tell("PreToolUse", **CALL)
+    await tell("PermissionDenied", **CALL, reason="too risky")
+    row = await ToolCall.objects.aget()
+    await in_thread(lambda: gate.answer_refusal(an_approver, gate.RefusalAnswer(row.run_id, 1, False, row.rev)))()
+    assert await tell("Stop") == {}
 
 
 async def test_a_denied_call_is_denied_again_when_the_program_asks(tell: Any, under: Any) -> None:

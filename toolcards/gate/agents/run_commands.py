@@ -122,6 +122,26 @@ class WithdrawApproval(RunCommand):
         self.answer = build_decision(memory, memory.board.cards[card.ordinal])
 
 
+class AnnounceRetry(RunCommand):
+    """Find a call that a person let try again, which its agent does not know yet. The answer is its card, or None.
+
+    It is announced once. `lane`: the sub-agent that asks.
+    """
+
+    def __init__(self, source: Source, run: str, lane: str) -> None:
+        super().__init__(source, run)
+        self.lane = lane
+
+    def apply(self, tx: Transaction) -> None:
+        """See group_commit.Work."""
+        row = Run.objects.filter(source=self.source, name=self.run).only("pk").first()
+        cards = tx.load_run(row.pk).board.cards.values() if row is not None else ()
+        self.answer = next((card for card in cards if card.retry == "granted" and card.lane == self.lane), None)
+        if self.answer is not None and row is not None:
+            fact = f.RetryChanged(self.answer.call_id, "announced", self.answer.retry_by, tx.now)
+            tx.record(tx.load_run(row.pk), fact, self.answer)
+
+
 class RecordHeartbeat(RunCommand):
     """Record that the agent is alive. After its first heartbeat, it must continue to send them."""
 

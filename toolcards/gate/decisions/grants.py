@@ -202,7 +202,7 @@ def use_retry(
 
 def _find_granted(memory: RunMemory, card: Card) -> Card | None:
     """Return the refused call of the run that is the same as this one and may be tried again."""
-    granted_cards = (each for each in memory.board.cards.values() if each.retry == "granted")
+    granted_cards = (each for each in memory.board.cards.values() if each.retry in {"granted", "announced"})
     return next((each for each in granted_cards if _identify(each) == _identify(card)), None)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -25,6 +24,7 @@ from toolcards.models.approvals import ApprovalStatus
 from toolcards.transports import shutdown
 from toolcards.transports.agents.claude_code_hooks import (
     DENIALS,
+    NOTE_EVENTS,
     SILENT,
     WAITING,
     HookInput,
@@ -32,7 +32,9 @@ from toolcards.transports.agents.claude_code_hooks import (
     find_gating_event,
     format_permission_request,
     format_pre_tool_use,
+    format_retry,
     parse_hook,
+    shorten_result,
 )
 from toolcards.transports.agents.frame_intake import Intake, build_fault
 from toolcards.transports.api import auth
@@ -140,8 +142,11 @@ async def _record_watched(hook: HookInput) -> dict[str, Any]:
     except BadFrame as bad:
         if convert_bad_frame(bad).status != 413:
             raise
-        await _record(hook, _shorten(hook.data, len(hook.text)))
-    return SILENT
+        await _record(hook, shorten_result(hook.data, len(hook.text)))
+    if hook.event not in NOTE_EVENTS or hook.program not in {"", "claude-code"}:
+        return SILENT
+    card = await gate.aannounce_retry(hook.caller.agent, hook.run, str(hook.data.get("agent_id") or ""))
+    return format_retry(hook.event, card.tool.name, card.shown_input) if card is not None else SILENT
 
 
 async def _answer_pre_tool_use(hook: HookInput) -> dict[str, Any]:
@@ -279,19 +284,3 @@ async def _withdraw(hook: HookInput, approval: str) -> None:
         if not isinstance(error, RequestRefused) and not report_outage(error, outages.WRITING):
             raise
         log.debug("not withdrawn: %s", error)
-
-
-def _shorten(hook_input: dict[str, Any], size: int) -> str:
-    """Return the hook without its too long result, so that the card still ends."""
-    note = f"[{size} bytes, too long to be kept by Toolcards]"
-    short = {name: value for name, value in hook_input.items() if name not in {"tool_response", "tool_calls"}}
-    if "tool_response" in hook_input:
-        short["tool_response"] = note
-    if isinstance(hook_input.get("tool_calls"), list):
-        calls = (call for call in hook_input["tool_calls"] if isinstance(call, dict))
-        short["tool_calls"] = [call | {"tool_response": note} for call in calls if not _is_error(call)]
-    return json.dumps(short)
-
-
-def _is_error(call: dict[str, Any]) -> bool:
-    return str(call.get("tool_response", "")).startswith("<tool_use_error>")

@@ -138,6 +138,22 @@ def _parse_limit(text: str) -> float:
     return min(max(seconds, 1.0), 86_400.0)
 
 
+def shorten_result(hook_input: dict[str, Any], size: int) -> str:
+    """Return the hook without its long result: the card still ends."""
+    note = f"[{size} bytes, too long to be kept by Toolcards]"
+    short = {name: value for name, value in hook_input.items() if name not in {"tool_response", "tool_calls"}}
+    if "tool_response" in hook_input:
+        short["tool_response"] = note
+    if isinstance(hook_input.get("tool_calls"), list):
+        calls = (call for call in hook_input["tool_calls"] if isinstance(call, dict))
+        short["tool_calls"] = [call | {"tool_response": note} for call in calls if not _is_error(call)]
+    return json.dumps(short)
+
+
+def _is_error(call: dict[str, Any]) -> bool:
+    return str(call.get("tool_response", "")).startswith("<tool_use_error>")
+
+
 # ---------------------------------------------------------------- outputs
 
 SILENT: dict[str, Any] = {}  # no opinion: the program follows its own rules
@@ -197,6 +213,24 @@ def deny_permission_request(why: str) -> dict[str, Any]:
 
 
 DENIALS = {"PreToolUse": deny_pre_tool_use, "PermissionRequest": deny_permission_request}
+
+
+# Events whose output can have a note for the model.
+NOTE_EVENTS = frozenset({"UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop"})
+LONGEST_INPUT = 4_000  # characters of the input in a note
+RETRY = (
+    "A person has reviewed your call of {tool} that was refused, and lets it run, once. If the task still needs it,"
+    " call {tool} again now with exactly the same input: {input} Any other input is reviewed as usual."
+)
+
+
+def format_retry(event: str, tool: str, tool_input: Any) -> dict[str, Any]:
+    """Return the output that lets the model try a refused call again."""
+    text = json.dumps(tool_input, ensure_ascii=False)
+    text = RETRY.format(tool=tool, input=text if len(text) <= LONGEST_INPUT else "that of the refused call.")
+    if event == "Stop":  # the turn would end without the call
+        return {"decision": "block", "reason": text}
+    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
 
 
 def format_reason(decision: dict[str, Any]) -> str:

@@ -131,11 +131,11 @@ class ManualOutcomeRecorded:
 
 @dataclass(frozen=True, slots=True)
 class RetryChanged:
-    """A person let a call that its host refused try again, or dismissed it; or the retry was used."""
+    """A person let a call that its host refused try again, or dismissed it; or the retry was announced or used."""
 
     type: ClassVar[str] = "retry-moved"
     call_id: str
-    state: Literal["granted", "dismissed", "used"]
+    state: Literal["granted", "dismissed", "announced", "used"]
     by: Actor = Actor("human")
     at: float = 0.0
 

@@ -157,11 +157,14 @@ def record_manual_outcome(card: Card, fact: f.ManualOutcomeRecorded) -> Card:
 def change_retry(card: Card, fact: f.RetryChanged) -> Card:
     """Set the answer to a refusal by the host.
 
-    It is given once, and used once.
+    It is given once, announced to the agent once, and used once.
     """
-    if not is_retryable(card) if fact.state != "used" else card.retry != "granted":
-        return card
-    return card.replace(retry=fact.state, retry_by=card.retry_by if fact.state == "used" else fact.by)
+    if fact.state in _OPEN_RETRIES:
+        return card.replace(retry=fact.state) if card.retry in _OPEN_RETRIES[fact.state] else card
+    return card.replace(retry=fact.state, retry_by=fact.by) if is_retryable(card) else card
+
+
+_OPEN_RETRIES = {"announced": ("granted",), "used": ("granted", "announced")}  # state -> the states before it
 
 
 def await_client(card: Card, fact: f.CallClosed) -> Card:
