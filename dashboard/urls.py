@@ -55,6 +55,7 @@ RUN_PAGES = [
     path("calls/<number:run>-<number:ordinal>/call.sh", call_text.show_curl, name="call-curl"),
     path("calls/<number:run>-<number:ordinal>/why/", explanation.explain_call, name="why"),
     path("calls/<number:run>-<number:ordinal>/rule/", explanation.suggest_rule, name="rule-from-call"),
+    path("calls/<number:run>-<number:ordinal>/covered/", record.covered, name="covered"),
 ]
 
 SIGNING = [

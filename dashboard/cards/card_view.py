@@ -6,6 +6,7 @@ Longer than most modules: it is one class of short properties, one for each name
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
@@ -377,9 +378,18 @@ class CardView:
         return text[:1].upper() + text[1:]
 
     @property
-    def lasting_offers(self) -> list[LastingOffer]:
-        """Return the lasting answers; a high risk has none."""
-        return [] if self.risk.level == "high" else list_lasting_offers(self._terms)
+    def lasting_approvals(self) -> list[LastingOffer]:
+        """Return what the menu next to Approve offers."""
+        return self.get_lasting_offers("always")
+
+    @property
+    def lasting_denials(self) -> list[LastingOffer]:
+        """Return what the menu next to Deny offers."""
+        return self.get_lasting_offers("always_deny")
+
+    def get_lasting_offers(self, field: str, coverage: Mapping[str, str] | None = None) -> list[LastingOffer]:
+        """Return what this field of the form offers; nothing for high risks."""
+        return [] if self.risk.level == "high" else list_lasting_offers(self._terms, field, coverage)
 
     @property
     def lasting_rule_url(self) -> str:

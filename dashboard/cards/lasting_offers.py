@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
-_VERBS = {"always": "Always allow", "always_deny": "Always deny"}
+FIELDS = ("always", "always_deny")
 _SCOPES = {"run": "in this run", "any": "for any agent"}
 
 
+class LastingChoice(NamedTuple):
+    """A button: its value, its scope in words, and how many past calls it covers, "" if they are not counted yet."""
+
+    value: str
+    scope: str
+    covered: str = ""
+
+
 class LastingOffer(NamedTuple):
-    """What a lasting answer covers. `choices` are the values of its buttons, each with its scope in words."""
+    """What a lasting answer covers, in words, and the buttons that give it."""
 
-    field: str
-    verb: str
     words: str
-    choices: list[tuple[str, str]]
+    choices: list[LastingChoice]
 
 
-def list_lasting_offers(terms: dict[str, Any]) -> list[LastingOffer]:
-    """Return the offers of a question, those that allow first."""
+def list_lasting_offers(
+    terms: dict[str, Any], field: str, coverage: Mapping[str, str] | None = None
+) -> list[LastingOffer]:
+    """Return what this field of the form offers.
+
+    `coverage` says for each value how many past calls it covers.
+    """
     return [
-        LastingOffer(field, verb, words, [(value, _describe_scope(value, scope)) for value, _, scope in choices])
-        for field, verb in _VERBS.items()
+        LastingOffer(words, [_build_choice(value, scope, coverage or {}) for value, _, scope in choices])
         for words, choices in groupby(terms.get(field, ()), key=lambda offer: offer[1])
     ]
 
 
-def _describe_scope(value: str, scope: str) -> str:
-    return _SCOPES.get(value.rpartition(":")[2], f"for {scope}")
+def _build_choice(value: str, scope: str, coverage: Mapping[str, str]) -> LastingChoice:
+    words = _SCOPES.get(value.rpartition(":")[2], f"for {scope}")
+    return LastingChoice(value, words, coverage.get(value, ""))

@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.cards.card_html import CardHtml, render_card_line
 from dashboard.cards.card_view import CardView
+from dashboard.cards.lasting_offers import LastingOffer
 from dashboard.cards.plain_card import is_plain, render_plain_card
 from toolcards.core.calls.card import ToolCallState
 from toolcards.models import ToolCall
@@ -125,6 +126,11 @@ def render_template(call: ToolCall, view: CardView) -> str:
         "body": f"toolcards/card/{state}.html",
     }  # fmt: skip
     return render_to_string("toolcards/card.html", context)
+
+
+def render_lasting_choices(offers: list[LastingOffer], field: str) -> str:
+    """Render the buttons of lasting answers."""
+    return render_to_string("toolcards/lasting_choices.html", {"offers": offers, "field": field})
 
 
 def render_for_reader(

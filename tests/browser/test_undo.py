@@ -53,7 +53,8 @@ def test_a_lasting_answer_takes_one_press_and_its_undo_takes_the_rule_away(
     assert decide(1)["decision"] == "ask"
     page = visit("/approvals/")
     armed(page, f"{run}-1")
-    card(page, f"{run}-1").locator("details[id$=-always] > summary").click()
+    card(page, f"{run}-1").locator("button[popovertarget$=-always]").click()
+    page.wait_for_selector("small.covered:has-text('past calls')")
     card(page, f"{run}-1").locator("button[name=always][value='always:tool:any']").click()
     page.wait_for_selector("#toast:has-text('Approved, and won’t ask again') >> text=Undo")
     again = decide(2)

@@ -90,6 +90,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "calls/<number:run>-<number:ordinal>/call.sh": (VIEWER, NO),
     "calls/<number:run>-<number:ordinal>/why/": (VIEWER, NO),
     "calls/<number:run>-<number:ordinal>/rule/": (ADMIN, NO),
+    "calls/<number:run>-<number:ordinal>/covered/": (ADMIN, NO),
     "calls/<number:run>-<number:ordinal>/settle": (NO, APPROVER),
     "calls/<number:run>-<number:ordinal>/refusal": (NO, APPROVER),
     "calls/<str:public_id>/reveal": (NO, ADMIN),

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.html import format_html
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts.access import EDIT_POLICY, needs
+from dashboard.cards import rendering
+from dashboard.cards.card_view import CardView
+from dashboard.cards.lasting_offers import FIELDS
 from dashboard.cards.safe_text import mark_text
+from dashboard.policy.record.coverage import describe_coverage
 from dashboard.policy.record.rule_findings import list_findings
 from dashboard.policy.record.suggestions import LEAST, list_suggestions
 from dashboard.policy.views import handle_unreadable_version
+from toolcards.core.calls.card import ToolCallState
 from toolcards.core.policy.decision import RuleSet
 from toolcards.gate import RequestRefused, lasting_answers, policy_store
 from toolcards.models import ToolCall
@@ -51,6 +56,18 @@ def _load_active_policy() -> RuleSet | None:
         raise
     except policy_store.NoActivePolicy:
         return None
+
+
+@require_GET
+@needs(EDIT_POLICY)
+def covered(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
+    """Show the lasting answers with the past calls that each covers."""
+    call = get_object_or_404(ToolCall.objects.not_removed().select_related("run"), run=run, ordinal=ordinal)
+    view, field = CardView(call.as_shown_card(), call=call), request.GET.get("field", "")
+    if field not in FIELDS or view.card.state is not ToolCallState.APPROVAL_REQUESTED:
+        raise Http404
+    offers = view.get_lasting_offers(field, describe_coverage(call))
+    return HttpResponse(rendering.render_lasting_choices(offers, field))
 
 
 @require_POST

@@ -14,12 +14,16 @@ TERMS = {
 
 
 def test_offers_that_cover_the_same_are_one_line() -> None:
-    offers = list_lasting_offers(TERMS)
-    assert [(offer.field, offer.verb, offer.words) for offer in offers] == [
-        ("always", "Always allow", "`git push`"), ("always_deny", "Always deny", "`git push`"),
-    ]  # fmt: skip
-    assert [scope for _, scope in offers[0].choices] == ["for bot", "for any agent", "in this run"]
+    (offer,) = list_lasting_offers(TERMS, "always", {"always:command:any": "3 of 9 past calls"})
+    assert offer.words == "`git push`"
+    assert [choice.scope for choice in offer.choices] == ["for bot", "for any agent", "in this run"]
+    assert [choice.covered for choice in offer.choices] == ["", "3 of 9 past calls", ""]
+
+
+def test_each_field_has_its_own_offers() -> None:
+    (denial,) = list_lasting_offers(TERMS, "always_deny")
+    assert [choice.value for choice in denial.choices] == ["always:command:any"]
 
 
 def test_a_question_without_lasting_answers_has_no_buttons() -> None:
-    assert list_lasting_offers({"need": 1}) == []
+    assert list_lasting_offers({"need": 1}, "always") == []

@@ -98,3 +98,23 @@ def test_the_policy_page_links_the_suggestions_and_an_empty_record_says_so(admin
     policy({"default": "ask"})
     assert f'hx-get="{PAGE}"' in admin.get("/policy/").content.decode()
     assert "A suggestion needs 5 approvals" in " ".join(admin.get(PAGE).content.decode().split())
+
+
+def test_the_menu_of_a_question_counts_the_past_calls_of_each_lasting_answer(
+    admin: Client, often_approved: None, a_call: Any, an_approver: Any
+) -> None:
+    call = a_call("approval-requested", tool="Bash", input=PUSH, call_id="now")
+    address = f"/calls/{call.public_id}/covered/"
+    page = admin.get(f"{address}?field=always").content.decode()
+    assert f"{LEAST} of {LEAST} past calls" in page and 'name="always" value="always:command:any"' in page
+    assert 'name="always_deny"' in admin.get(f"{address}?field=always_deny").content.decode()
+    for query in ("", "?field=decision"):
+        assert admin.get(f"{address}{query}").status_code == 404
+    gate.vote(an_approver, make_ballot(call, "deny"))
+    assert admin.get(f"{address}?field=always").status_code == 404
+
+
+def test_only_policy_editors_may_count_what_a_lasting_answer_covers(viewer: Client, a_call: Any, policy: Any) -> None:
+    policy({"default": "ask"})
+    call = a_call("approval-requested", tool="Bash", input=PUSH, call_id="now")
+    assert viewer.get(f"/calls/{call.public_id}/covered/?field=always").status_code == 403

@@ -65,6 +65,11 @@ def list_lasting_answers(
     return answers
 
 
+def list_candidates(request: PolicyRequest) -> list[LastingAnswer]:
+    """Return the lasting answers to this call, whatever the policy says."""
+    return [answer for subject in list_subjects(request) for answer in _list_scopes(subject, request)]
+
+
 def explain_refusal(policy: RuleSet, decision: PolicyDecision) -> str:
     """Return why no lasting answer is possible whatever it covers, or ""."""
     terms = decision.ask
