@@ -124,6 +124,13 @@ class Postgres:
                 self._process.wait()
             self._process = None
 
+    def signal(self, number: signal.Signals) -> None:
+        """Signal the server and all its sessions."""
+        server = int((self.data / "postmaster.pid").read_text().split()[0])
+        sessions = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+        for process in (server, *map(int, sessions)):
+            os.kill(process, number)
+
     def end_sessions(self) -> None:
         """End all sessions, as an administrator can."""
         others = (

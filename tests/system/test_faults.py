@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from tests.support.server import KEY, PATIENCE, Server, until
@@ -186,6 +187,35 @@ def stop_postgresql(server: Server, request: pytest.FixtureRequest) -> Iterator[
         yield
     finally:
         database.start()
+
+
+@cause("PostgreSQL does not answer", "connected")
+def pause_postgresql(server: Server, request: pytest.FixtureRequest) -> Iterator[None]:
+    database: Postgres = request.getfixturevalue("database")
+    database.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        database.signal(signal.SIGCONT)
+
+
+@cause("another program locks a table of PostgreSQL", "connected")
+def lock_table(server: Server, request: pytest.FixtureRequest) -> Iterator[None]:
+    database: Postgres = request.getfixturevalue("database")
+    with psycopg.connect(database.url) as other:
+        other.execute("LOCK TABLE toolcards_run, toolcards_pulse IN ACCESS EXCLUSIVE MODE")
+        yield
+        other.rollback()
+
+
+@cause("Redis does not answer", "connected")
+def pause_redis(server: Server, request: pytest.FixtureRequest) -> Iterator[None]:
+    redis: Redis = request.getfixturevalue("layer")
+    redis.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        redis.signal(signal.SIGCONT)
 
 
 @cause("Redis is away", "connected")
