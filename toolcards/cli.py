@@ -1,4 +1,4 @@
-"""The `toolcards` command: Django's management commands with our settings; `acp`, `mcp` and `hook` need neither."""
+"""The `toolcards` command: Django's management commands with our settings, and the client's, which need neither."""
 
 from __future__ import annotations
 
@@ -38,6 +38,10 @@ def main() -> None:
         from toolcards.hook_relay import main as run_hook
 
         raise SystemExit(run_hook(sys.argv[2:]))
+    if sys.argv[1:2] == ["approvals"]:
+        from toolcards.terminal import main as run_approvals
+
+        raise SystemExit(run_approvals(sys.argv[2:]))
     if SITE.is_dir() and str(SITE) not in sys.path:
         sys.path.insert(0, str(SITE))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
@@ -91,10 +95,11 @@ def format_help(utility: object, commands_only: bool = False) -> str:
     apps = {name: app if isinstance(app, str) else app.__module__ for name, app in get_commands().items()}
     own = sorted(name for name, app in apps.items() if app.partition(".")[0] in OWN_APPS and name not in INTERNAL)
     if commands_only:
-        return "\n".join(sorted([*own, "acp", "hook", "mcp", *DJANGO_COMMANDS]))
+        return "\n".join(sorted([*own, "acp", "approvals", "hook", "mcp", *DJANGO_COMMANDS]))
     purposes = {name: load_command_class(apps[name], name).help for name in own}
     purposes["acp"] = "Run as a proxy between an editor and an agent (Agent Client Protocol)."
     purposes["mcp"] = "Run as a gateway between an MCP client and an MCP server: hold each tool call for a decision."
+    purposes["approvals"] = "List, watch and answer the calls that wait for a person, with a personal token."
     purposes["hook"] = "Relay one hook of a coding agent; `connect` writes this command."
     lines = [f"  {name:13} {purpose}" for name, purpose in sorted(purposes.items())]
     program = getattr(utility, "prog_name", "toolcards")

@@ -1,4 +1,4 @@
-"""The `toolcards-client` command, for computers without a server: `connect`, `hook`, `acp`, `mcp`. Needs no Django."""
+"""The `toolcards-client` command, for computers without a server. Its commands need no Django."""
 
 from __future__ import annotations
 
@@ -28,6 +28,10 @@ def main() -> None:
         from toolcards.hook_relay import main as run_hook
 
         raise SystemExit(run_hook(arguments, PROGRAM))
+    if name == "approvals":
+        from toolcards.terminal import main as run_approvals
+
+        raise SystemExit(run_approvals(arguments, PROGRAM))
     if name == "connect":
         raise SystemExit(run_connect(arguments))
     if name in {"--version", "version"}:
@@ -68,6 +72,7 @@ usage: toolcards-client COMMAND
   hook     Relay one hook of a coding agent; `connect` writes this command.
   acp      Run as a proxy between an editor and an agent (Agent Client Protocol).
   mcp      Run as a gateway between an MCP client and an MCP server: hold each tool call for a decision.
+  approvals  List, watch and answer the calls that wait for a person, with a personal token.
 
 Each command has --help. Create the key for --key on the server: Sources, or its Connect page."""
 

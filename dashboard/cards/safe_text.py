@@ -9,7 +9,7 @@ from html import escape
 
 from django.utils.safestring import SafeString
 
-from toolcards.core.redaction.invisible_characters import INVISIBLE, name_character, replace_invisible
+from toolcards.client.common.invisible_characters import INVISIBLE, name_character, replace_invisible
 
 SHORT = 60  # characters of a text whose marked form is remembered
 

@@ -248,32 +248,6 @@ class CallPage(Answer):
     next: str | None
 
 
-class Approval(Answer):
-    """An approval with its call."""
-
-    id: str
-    run: str
-    call_id: str
-    state: str
-    opener: Literal["gate", "agent"]
-    requested_at: Time | None
-    expires_at: Time | None
-    decided_at: Time | None
-    by: Actor | None
-    reason: str | None
-    args_sha256: str
-    attempt: int
-    source: str
-    call: Call
-
-
-class ApprovalPage(Answer):
-    """A page of approvals."""
-
-    approvals: list[Approval]
-    next: str | None
-
-
 class Health(Answer):
     """The process answers."""
 

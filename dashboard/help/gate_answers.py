@@ -1,10 +1,56 @@
-"""The answers of the gate as models for the OpenAPI document: decisions, claims, results, ends of runs."""
+"""The answers of the gate as models for the OpenAPI document: approvals, decisions, claims, results, ends of runs."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from dashboard.help.answers import Actor, Answer, ErrorBody, RunStatus, State, Time
+from dashboard.help.answers import Actor, Answer, Call, ErrorBody, RunStatus, State, Time
+
+
+class ApprovalRisk(Answer):
+    """How risky a waiting call is, with the reasons."""
+
+    level: Literal["low", "medium", "high"]
+    reasons: list[str]
+
+
+class ApprovalQuestion(Answer):
+    """A question that the call asks a person."""
+
+    text: str
+    header: str
+    options: list[str]
+    multiple: bool
+    free_text: bool
+    required: bool
+
+
+class Approval(Answer):
+    """An approval with its call."""
+
+    id: str
+    run: str
+    call_id: str
+    state: str
+    opener: Literal["gate", "agent"]
+    requested_at: Time | None
+    expires_at: Time | None
+    decided_at: Time | None
+    by: Actor | None
+    reason: str | None
+    args_sha256: str
+    attempt: int
+    source: str
+    risk: ApprovalRisk | None
+    questions: list[ApprovalQuestion]
+    call: Call
+
+
+class ApprovalPage(Answer):
+    """A page of approvals."""
+
+    approvals: list[Approval]
+    next: str | None
 
 
 class ToolName(Answer):

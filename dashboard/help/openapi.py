@@ -81,7 +81,7 @@ MACHINES: dict[str, Operation] = {
     "api/v1/runs/<run>/events": Operation(EVENTS, parameters=(*_PAGE, SOURCE, LAST_EVENT)),
     "api/v1/runs/<run>/beat": Operation(gate_answers.Heartbeat),
     "api/v1/runs/<run>/end": Operation(gate_answers.RunEnd, gate_api.EndBody),
-    "api/v1/approvals": Operation(answers.ApprovalPage, parameters=(*_PAGE, STATE, SOURCE)),
+    "api/v1/approvals": Operation(gate_answers.ApprovalPage, parameters=(*_PAGE, STATE, SOURCE)),
     "api/v1/approvals/<approval>": Operation(gate_answers.Decision, parameters=(WAIT,)),
     "api/v1/approvals/<approval>/withdraw": Operation(gate_answers.Decision),
     "api/v1/calls/decide": Operation(gate_answers.Decision, gate_api.DecideBody),
@@ -203,7 +203,7 @@ def _describe_for_people(pattern: str, method: str, summary: str) -> dict[str, A
         "summary": summary, "operationId": f"{_operation_id(pattern)}-{method}",
         "security": [{"personalToken": []}, {"session": []}],
         "parameters": [*_path_parameters(pattern), *map(_describe_parameter, _PEOPLE_PARAMETERS.get(pattern, ()))],
-        "responses": _responses(answers.Approval if pattern in _VOTES else "application/json"),
+        "responses": _responses(gate_answers.Approval if pattern in _VOTES else "application/json"),
     }  # fmt: skip
     if method in ("post", "put"):
         schema: dict[str, Any] = {"type": "object"}

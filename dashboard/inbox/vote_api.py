@@ -12,7 +12,7 @@ from toolcards import gate
 from toolcards.gate import RequestRefused
 from toolcards.models import Approval
 from toolcards.transports.api.api_errors import convert_refusal
-from toolcards.transports.api.read_api import serialize_approval
+from toolcards.transports.approval_json import serialize_approval
 
 
 @api(VOTE, "POST")

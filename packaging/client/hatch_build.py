@@ -15,7 +15,15 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDER = "_toolcards_client"
-PARTS = ("client", "connect", "acp", "mcp", "hook_relay", "client_cli.py")  # of `toolcards/`: what needs no server
+PARTS = (
+    "client",
+    "connect",
+    "acp",
+    "mcp",
+    "hook_relay",
+    "terminal",
+    "client_cli.py",
+)  # of `toolcards/`: what needs no server
 SUFFIXES = {".py", ".toml", ".typed", ".txt"}
 
 

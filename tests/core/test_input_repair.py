@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from tests.support.tables import loop_over
-from toolcards.client.common.schema_errors import SchemaError
+from toolcards.client.common.input_fixes import SchemaError
 from toolcards.core import input_repair
 
 OBJECT = {

@@ -16,13 +16,7 @@ from typing import Any
 from toolcards.adapters import strict
 from toolcards.adapters.base import MAX_DEPTH, Adapter, ApprovalAnswer, BadFrame, Facts
 from toolcards.adapters.native import find_number
-from toolcards.client.common.tool_results import (
-    describe_request,
-    find_exit_code,
-    find_media,
-    format_result,
-    read_result,
-)
+from toolcards.client.common import tool_results as results
 from toolcards.core.calls import facts as f
 from toolcards.core.policy.places.project import is_folder
 from toolcards.core.runs.skipped_frames import SkippedFrame
@@ -131,7 +125,7 @@ def _read_permission_request(msg: Payload) -> Facts:
     request = f.ApprovalRequested(
         _get_text(call, "toolCallId"), str(msg["id"]), reason=_get_text(call, "title"),
         reply_to={"id": msg["id"], "options": options}, terms={"local": True}, tool=find_tool_name(call),
-        kind=_get_text(call, "kind"), input=describe_request(call),
+        kind=_get_text(call, "kind"), input=results.describe_request(call),
     )  # fmt: skip
     return [*_read_input(call), request]
 
@@ -215,18 +209,12 @@ def _read_exit_error(update: Payload) -> Facts:
     """Read the exit code of a program that ran and failed."""
     raw = _get_object(update, "rawOutput")
     terminal = _get_object(_get_object(update, "_meta"), "terminal_exit")
-    codes = (find_exit_code(each) for each in (_get_object(raw, "metadata"), raw, terminal))
+    codes = (results.find_exit_code(each) for each in (_get_object(raw, "metadata"), raw, terminal))
     code = next((each for each in codes if each is not None), None)
     if not code:
         return []
-    return [
-        f.OutputFailed(
-            update["toolCallId"],
-            _get_words(update) or f"exit code {code}",
-            "exit_status",
-            output=_find_media(update),
-        )
-    ]
+    text, media = _get_words(update) or f"exit code {code}", results.find_media(update.get("rawOutput"), update)
+    return [f.OutputFailed(update["toolCallId"], text, "exit_status", output=media)]
 
 
 def _read_failure(update: Payload) -> Facts:
@@ -235,7 +223,8 @@ def _read_failure(update: Payload) -> Facts:
     if _get_object(_get_object(update, "rawOutput"), "metadata").get("interrupted") is True:
         return [f.CallClosed(call, "aborted")]
     words = _get_words(update)
-    return _read_exit_error(update) or [f.SnapshotReceived(call, text=words, error=words, output=_find_media(update))]
+    media = results.find_media(update.get("rawOutput"), update)
+    return _read_exit_error(update) or [f.SnapshotReceived(call, text=words, error=words, output=media)]
 
 
 def _get_output(update: Payload) -> Any:
@@ -249,8 +238,8 @@ def _get_output(update: Payload) -> Any:
 def _read_content(update: Payload) -> Any:
     """Return what the agent shows: its text, or its blocks if some are no text."""
     content = update.get("content")
-    output = read_result(content).output
-    return format_result(content) or None if output is content else output
+    output = results.read_result(content).output
+    return results.format_result(content) or None if output is content else output
 
 
 def _get_words(update: Payload) -> str:
@@ -258,12 +247,7 @@ def _get_words(update: Payload) -> str:
     terminal = _get_object(_get_object(update, "_meta"), "terminal_output")
     raw, error = update.get("rawOutput"), _get_object(update, "rawOutput").get("error")
     parts = (error, raw, update.get("content"), terminal.get("data"))
-    return next((text for part in parts if (text := format_result(part))), "")
-
-
-def _find_media(update: Payload) -> Any:
-    """Return what a failure shows besides texts."""
-    return find_media(update.get("rawOutput")) or find_media(update)
+    return next((text for part in parts if (text := results.format_result(part))), "")
 
 
 METHODS: dict[tuple[str, str], Callable[[Payload], Facts | SkippedFrame]] = {

@@ -12,8 +12,8 @@ from typing import Any
 import jsonschema_rs
 
 from toolcards.client.common import input_repair
+from toolcards.client.common.input_fixes import SchemaError, format_pointer
 from toolcards.client.common.input_repair import DANGER, Offer, Offers, Repair, Trouble, fits, parse_offers
-from toolcards.client.common.schema_errors import SchemaError, format_pointer
 
 __all__ = ["DANGER", "Offer", "Offers", "Repair", "Trouble", "check", "fits", "parse_offers", "repair"]
 

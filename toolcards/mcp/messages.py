@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcards.client.common.lookalikes import make_skeleton
-from toolcards.client.common.tool_results import read_result
+from toolcards.client.common.tool_results import find_media, format_result, read_result
+from toolcards.client.values.jsonable import shorten
 
 Message = dict[str, Any]
 CALL = "tools/call"
@@ -227,6 +228,12 @@ def read_output(result: Message) -> Any:
     if not parts:
         return {name: part for name, part in result.items() if name not in ("_meta", "resultType")}
     return read_result(parts).output if isinstance(parts.get("content", []), list) else parts["content"]
+
+
+def read_failure(result: Message) -> Message:
+    """Return the error of a failed result, and its output."""
+    error = {"message": format_result(result)[:8_000], "code": "tool_reported"}
+    return {"error": error, "output": shorten(find_media(result))}
 
 
 def read_error(error: Message) -> Message:

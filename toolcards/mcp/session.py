@@ -11,7 +11,6 @@ from typing import Any
 
 from toolcards.client import Decision, Toolcards
 from toolcards.client.common.input_repair import parse_offers
-from toolcards.client.common.tool_results import find_media, format_result
 from toolcards.client.values.jsonable import shorten
 from toolcards.client.values.repair_loop import find_trouble, make_refusal
 from toolcards.mcp.continuations import LONGEST_NOTE, MAX_ROUNDS, TOO_LONG, TOO_MANY, Continuations, describe_answers
@@ -31,6 +30,7 @@ from toolcards.mcp.messages import (
     is_response,
     make_tool_error,
     read_error,
+    read_failure,
     read_output,
 )
 from toolcards.mcp.tasks import Tasks
@@ -259,10 +259,7 @@ class Session:
         if "error" in message:
             self._report(call, error=read_error(get_object(message, "error")))
         elif result.get("isError") is True:
-            media = find_media(result)
-            shown_output = {} if media is None else {"output": shorten(media)}
-            error = {"message": format_result(result)[:8_000], "code": "tool_reported"}
-            self._report(call, error=error, **shown_output)
+            self._report(call, **read_failure(result))
         else:
             self._report(call, output=shorten(read_output(result)))
 

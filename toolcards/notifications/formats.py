@@ -12,8 +12,8 @@ from typing import Any
 from django.conf import settings
 
 from toolcards.client.common import error_codes
+from toolcards.client.common.invisible_characters import name_character, replace_invisible
 from toolcards.core.calls import tool_events as h
-from toolcards.core.redaction.invisible_characters import name_character, replace_invisible
 from toolcards.core.text.terminal_sequences import strip_sequences
 from toolcards.ids import new_id
 

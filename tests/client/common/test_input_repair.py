@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from tests.support.effort import draw
 from tests.support.tables import loop_over
 from toolcards.client.common import input_repair
+from toolcards.client.common.input_fixes import FindSchemaErrors, SchemaError
 from toolcards.client.common.input_repair import Offer, Repair, Trouble, fits, parse_offers
 from toolcards.client.common.json_diff import diff
-from toolcards.client.common.schema_errors import FindSchemaErrors, SchemaError
 from toolcards.client.values import schema
 from toolcards.core import input_repair as core
 

@@ -1,4 +1,4 @@
-"""Repairs one place of an input where it does not fit its schema. No value is removed.
+"""Repairs one place of an input where it does not fit its schema, a `SchemaError`. No value is removed.
 
 A text that spells the number, truth value, object or list that is wanted becomes it, and a field that the schema does
 not allow gets the one free name of the schema that differs only in case, - and _.
@@ -7,10 +7,32 @@ not allow gets the one free name of the schema that differs only in case, - and 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from .schema_errors import SchemaError
+
+@dataclass(frozen=True, slots=True)
+class SchemaError:
+    """One place that does not match: `pointer` into the input, the schema's `keyword`, and a message without values.
+
+    `unexpected` are the property names that the schema does not allow there, `missing` those that it requires.
+    """
+
+    pointer: str
+    keyword: str
+    message: str
+    unexpected: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+FindSchemaErrors = Callable[[Any, Any], list[SchemaError]]  # of a schema and a value; none if the schema cannot be used
+
+
+def format_pointer(names: Iterable[Any]) -> str:
+    """Return the JSON Pointer of the path."""
+    return "".join("/" + str(name).replace("~", "~0").replace("/", "~1") for name in names)
+
 
 _MAX_DIGITS = 17  # characters of a number that is read from a text
 Fix = tuple[Any, str, tuple[str, ...]]  # the value, the method, and the names that fields have now

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .input_fixes import fix_finding, strip_separators
+from .input_fixes import FindSchemaErrors, SchemaError, fix_finding, format_pointer, strip_separators
 from .json_diff import diff
 from .json_text import is_same_json
-from .schema_errors import FindSchemaErrors, SchemaError, format_pointer
 from .tool_kinds import DANGER as DANGER
 from .tool_kinds import KINDS, find_kind
 

@@ -84,11 +84,14 @@ def format_result(value: Any) -> str:
     return "" if parts in ({}, []) else json.dumps(parts, ensure_ascii=False, default=str)
 
 
-def find_media(value: Any) -> list[dict[str, Any]] | None:
-    """Return the blocks of a result if some are more than text."""
-    blocks = _list_blocks(value.get("content") if isinstance(value, dict) else value)
-    output = None if blocks is None else _join_blocks(blocks)
-    return output if isinstance(output, list) else None
+def find_media(*values: Any) -> list[dict[str, Any]] | None:
+    """Return the blocks of the first result that has more than text."""
+    for value in values:
+        blocks = _list_blocks(value.get("content") if isinstance(value, dict) else value)
+        output = None if blocks is None else _join_blocks(blocks)
+        if isinstance(output, list):
+            return output
+    return None
 
 
 def find_exit_code(value: Any) -> int | None:

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 from ..common import input_repair
+from ..common.input_fixes import SchemaError
 from ..common.input_repair import Offers, Repair, Trouble
 from ..common.json_text import is_same_json
-from ..common.schema_errors import SchemaError
 from ..decisions.answers import Decision, make_denial
 from .schema import find_errors
 

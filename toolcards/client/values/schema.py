@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ..common.input_fixes import SchemaError, format_pointer
 from ..common.json_text import is_same_json
-from ..common.schema_errors import SchemaError, format_pointer
 
 MAX_ERRORS = 20
 MAX_DEPTH = 40

@@ -27,6 +27,7 @@ from toolcards.transports.api.asgi_messages import HEADERS
 from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.api.auth import Caller
 from toolcards.transports.api.read_rights import iterate_while_allowed
+from toolcards.transports.approval_json import serialize_approval
 
 MAX_LIMIT = 200
 MAX_PAGE = 4 << 20  # characters of a page's calls as stored, beyond its first one
@@ -222,26 +223,6 @@ def list_approvals(caller: Caller, query: Any) -> dict[str, Any]:
 def _serialize_approvals(rows: list[Approval]) -> list[dict[str, Any]]:
     cards = load_cards([row.call for row in rows])
     return [serialize_approval(row, card) for row, card in zip(rows, cards, strict=True)]
-
-
-def serialize_approval(row: Approval, card: Card) -> dict[str, Any]:
-    """Return an approval with its call, without the permit."""
-    return {
-        "id": row.id,
-        "run": row.run.name,
-        "call_id": card.call_id,
-        "state": row.state,
-        "opener": row.opener,
-        "requested_at": format_time(row.requested_at),
-        "expires_at": format_time(row.expires_at),
-        "decided_at": format_time(row.decided_at),
-        "by": {"kind": row.by_kind, "name": row.by_name} if row.by_kind else None,
-        "reason": get_redactor().text(row.reason) or None,
-        "args_sha256": row.args_sha256,
-        "attempt": row.attempt,
-        "source": row.run.source.name,
-        "call": build_call_json(card, run=row.run.name, id=row.call.public_id),
-    }
 
 
 alist_runs, aget_run, alist_calls = retry_reads(list_runs), retry_reads(get_run), retry_reads(list_calls, readers)

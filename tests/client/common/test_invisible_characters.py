@@ -8,7 +8,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcards.core.redaction.invisible_characters import (
+from toolcards.client.common.invisible_characters import (
     INVISIBLE,
     VISIBLE_JOINERS,
     name_character,
