@@ -145,15 +145,42 @@ def test_an_answer_that_a_newer_policy_would_not_keep_is_refused(policy: Any, a_
     assert gate.get_active_version_number() == 2
 
 
-def test_two_people_who_answer_two_such_calls_write_one_rule(policy: Any, a_call: Any, an_admin: Any) -> None:
+def test_waiting_calls_that_a_lasting_answer_covers_are_answered_by_its_rule(
+    policy: Any, a_call: Any, an_admin: Any
+) -> None:
     policy({"default": "ask"})
     calls = [a_call("approval-requested", tool="Bash", input=PUSH, call_id=f"call-{n}") for n in range(2)]
-    for call in calls:
-        gate.vote(an_admin, make_ballot(call, "approve", always="always:command:any"))
-    first, second = (ToolCall.objects.get(pk=call.pk).as_card().approval.lasting_rule for call in calls)
-    assert first and not second and gate.get_active_version_number() == 2
-    gate.revoke_approval(an_admin, Approval.objects.get(call=calls[1]).id)
-    assert gate.get_active_version_number() == 2, "the undo of one answer removes no rule of another"
+    uncovered = a_call("approval-requested", tool="Bash", input={"command": "git push origin other"}, call_id="another")
+    gate.vote(an_admin, make_ballot(calls[0], "approve", always="always:command:any"))
+    first, second = (ToolCall.objects.get(pk=call.pk).as_card().approval for call in calls)
+    assert first.lasting_rule and (second.state, second.by.kind, second.by.name) == (
+        "approved", "rule", first.lasting_rule,
+    )  # fmt: skip
+    assert ToolCall.objects.get(pk=uncovered.pk).as_card().approval.state == "pending"
+    acts = [json.loads(row.detail) for row in AuditRow.objects.filter(act="policy.applied")]
+    assert [(act["rule"], act["allowed"], act["left"]) for act in acts] == [(first.lasting_rule, 1, 1)]
+
+
+def test_a_lasting_denial_denies_the_waiting_calls_that_it_covers(policy: Any, a_call: Any, an_admin: Any) -> None:
+    policy({"default": "ask"})
+    calls = [a_call("approval-requested", tool="Bash", input=PUSH, call_id=f"call-{n}") for n in range(2)]
+    gate.vote(an_admin, make_ballot(calls[0], "deny", always="always:command:any"))
+    assert [ToolCall.objects.get(pk=call.pk).state for call in calls] == ["output-denied", "output-denied"]
+
+
+def test_high_risks_and_what_several_people_must_approve_still_wait(policy: Any, a_call: Any, an_admin: Any) -> None:
+    """A lasting answer is wide: of what it covers, only what one person could have allowed permanently is answered."""
+    policy({"default": "ask", "default_ask": {"quorum": 2}})
+    by_two = a_call("approval-requested", tool="Bash", input=PUSH, call_id="by-two")
+    policy({"default": "ask"})
+    risky = a_call("approval-requested", tool="pay_invoice", input={"to": "a", "amount": 90_000}, call_id="risky")
+    for tool, args, value in [
+        ("Bash", PUSH, "always:command:any"),
+        ("pay_invoice", {"to": "a", "amount": 1}, "always:place:any"),
+    ]:
+        call = a_call("approval-requested", tool=tool, input=args, call_id=f"{tool}-1")
+        gate.vote(an_admin, make_ballot(call, "approve", always=value))
+    assert [ToolCall.objects.get(pk=call.pk).as_card().approval.state for call in (by_two, risky)] == ["pending"] * 2
 
 
 def test_the_draft_gets_the_rule_as_well_and_keeps_its_own_changes(policy: Any, a_call: Any, an_admin: Any) -> None:
@@ -186,7 +213,7 @@ def test_the_form_offers_lasting_answers_and_the_answered_card_names_rule_and_ve
     policy({"default": "ask"})
     call = a_call("approval-requested", tool="Bash", input=PUSH)
     page = " ".join(kim.get("/approvals/").content.decode().split())
-    assert 'name="always" value="always:command:agent"' in page and "Always allow <code>git push" in page
+    assert 'name="always" value="always:command:agent"' in page and "Always allow, and don’t ask again" in page
     card = kim.post(address(call), form(call, always="always:command:any"), headers=HTMX).content.decode()
     rule = ToolCall.objects.get(pk=call.pk).as_card().approval.lasting_rule
     assert 'data-state="approval-responded"' in card and rule in card and "policy version 2" in " ".join(card.split())

@@ -134,9 +134,12 @@ async def arecord_pulse() -> float | None:
 def vote(person: Any, ballot: Ballot, is_signed_in: Callable[[], bool] = lambda: True) -> Card:
     """Cast a vote; return the call's updated card.
 
-    `is_signed_in` is called in the transaction: whether the session that sends the vote has not ended meanwhile.
+    `is_signed_in` is called in the transaction: whether the session that sends the vote has not ended meanwhile. The
+    rule of a lasting answer also answers the waiting calls that it covers.
     """
     card: Card = group_commit.execute_in_group(votes.CastVote(person, ballot, is_signed_in))
+    if ballot.always and card.approval and card.approval.lasting_rule:
+        group_commit.execute(reevaluation.ReevaluateWaiting(person.get_username(), card.approval.lasting_rule))
     return card
 
 

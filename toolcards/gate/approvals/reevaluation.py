@@ -8,9 +8,10 @@ from toolcards.audit.trail import Act
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import Effect, PolicyDecision
+from toolcards.core.risk.assessment import assess_risk
 from toolcards.gate.approvals.permits import build_permit_columns
 from toolcards.gate.decisions.digests import digest_input
-from toolcards.gate.decisions.eligibility import is_stricter
+from toolcards.gate.decisions.eligibility import is_stricter, load_terms
 from toolcards.gate.decisions.evaluation import build_decision_fact, reevaluate_call
 from toolcards.gate.decisions.recheck import replace_approval, revoke_and_deny
 from toolcards.gate.refusals import Undecryptable
@@ -24,11 +25,15 @@ MAX_APPROVALS = 500
 
 
 class ReevaluateWaiting(Command):
-    """Reevaluate every waiting call (at most 500). Answers the number of calls per result."""
+    """Reevaluate every waiting call (at most 500). Answers the number of calls per result.
 
-    def __init__(self, actor: str) -> None:
+    `rule`: only those that this rule of a lasting answer decides now. High risks, and what several people must approve,
+    still wait.
+    """
+
+    def __init__(self, actor: str, rule: str = "") -> None:
         super().__init__()
-        self.actor = actor
+        self.actor, self.rule = actor, rule
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
@@ -43,9 +48,20 @@ class ReevaluateWaiting(Command):
                 continue
             card = memory.board.cards[row.call.ordinal]
             if approval_rows.is_open_on(card, row) and not row.is_overdue(tx.steady):  # overdue ones expire
-                counts[reevaluate(tx, memory, row, card)] += 1
-        tx.audit_acts.append(Act("policy.applied", "human", self.actor, detail=counts, at=tx.now))
+                counts[reevaluate(tx, memory, row, card) if self._is_covered(tx, memory, row, card) else "left"] += 1
+        detail = counts | ({"rule": self.rule} if self.rule else {})
+        if not self.rule or counts["allowed"] or counts["denied"]:
+            tx.audit_acts.append(Act("policy.applied", "human", self.actor, detail=detail, at=tx.now))
         self.answer: dict[str, Any] = counts
+
+    def _is_covered(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> bool:
+        if not self.rule:
+            return True
+        decision = reevaluate_call(memory, card, tx.now)
+        if self.rule not in decision.rules:
+            return False
+        needs_people = load_terms(row).quorum > 1 or assess_risk(card).level == "high"
+        return decision.effect is Effect.DENY or (decision.effect is Effect.ALLOW and not needs_people)
 
 
 def reevaluate(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> str:
