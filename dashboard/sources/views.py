@@ -9,7 +9,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth import get_user_model
-from django.db.models import Count, Max, Q, Sum
+from django.db.models import Count, Max, Min, Q, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -18,6 +18,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.accounts.access import KEYS, needs
 from dashboard.cards import labels
 from dashboard.cards.trace import skipped_frames as skipped
+from dashboard.sources.control import describe_control, load_yesterday
 from dashboard.sources.forms import KeyForm
 from toolcards import connect, gate, hooks
 from toolcards.adapters import ADAPTERS
@@ -47,6 +48,8 @@ class SourceRow:
     failed: int = 0
     skipped: int = 0  # frames of unknown kinds, in runs of the last day
     health: list[health.Badge] = field(default_factory=list)
+    agents: set[str] = field(default_factory=set)  # names of its agents: at most two of them
+    control: str = ""  # what applies to its calls, in a sentence
     has_held_call: bool = False  # one of its calls was held and answered
 
     @property
@@ -187,10 +190,12 @@ def _list_rows(pk: int | None = None) -> list[SourceRow]:
     kinds = Run.objects.filter(source__in=rows).order_by().values("source", "mode", "protocol")
     recent = Q(updated_at__gte=timezone.now() - RECENT)
     skips = Sum("skipped", filter=recent, default=0)
-    for kind in kinds.annotate(runs=Count("id"), last=Max("updated_at"), frames=skips):
+    numbers = kinds.annotate(runs=Count("id"), last=Max("updated_at"), frames=skips)
+    for kind in numbers.annotate(first_agent=Min("agent"), last_agent=Max("agent")):
         row = rows[kind["source"]]
         row.runs += kind["runs"]
         row.skipped += kind["frames"]
+        row.agents |= {kind["first_agent"], kind["last_agent"]} - {""}
         row.modes.add(kind["mode"])
         row.protocols |= {kind["protocol"]} - {""}
         row.last_run = max(filter(None, (row.last_run, kind["last"])), default=None)
@@ -200,6 +205,9 @@ def _list_rows(pk: int | None = None) -> list[SourceRow]:
         rows[pk_].has_held_call = True
     for pk_, badges in health.list_badges(rows).items():
         rows[pk_].health = badges
+    counts = load_yesterday(rows)
+    for pk_, row in rows.items():
+        row.control = describe_control(row.gates, sorted(row.agents), row.protocols, counts.get(pk_))
     return list(rows.values())
 
 

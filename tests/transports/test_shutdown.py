@@ -61,7 +61,7 @@ def _outcome(future: Future[Any]) -> Any:
 
 
 def _ask(server: Server, call_id: str) -> str:
-    question = {"run": "polls", "call_id": call_id, "tool": "bash", "args": {"command": "git push"}}
+    question = {"run": "polls", "call_id": call_id, "tool": "bash", "args": {"command": f"git push # {call_id}"}}
     return str(server.request("POST", "/api/v1/calls/decide", question)[1]["approval"]["id"])
 
 

@@ -175,3 +175,24 @@ class ToolCall(LogModel):
             if self._measure() < LARGE:
                 _shown_cards[key] = card
         return card
+
+
+class SourceDay(models.Model):
+    """How many calls of a source were allowed, denied, refused or asked about on a day (days since 1970, UTC).
+
+    See core/calls/permissions.py. The counts outlive the calls.
+    """
+
+    source = models.BigIntegerField()  # no foreign key: a deleted source must not fail a commit
+    day = models.IntegerField()
+    allowed = models.IntegerField(default=0)
+    denied = models.IntegerField(default=0)
+    refused = models.IntegerField(default=0)
+    asked = models.IntegerField(default=0)
+
+    class Meta:
+        default_permissions = ()  # no one changes it by hand
+        constraints = [models.UniqueConstraint(fields=["source", "day"], name="source_day")]
+
+    def __str__(self) -> str:
+        return f"source {self.source}, day {self.day}"

@@ -21,6 +21,7 @@ KEPT_FIELDS = {
     "rollback_log": "is the log itself",
     "size": "only limits what one commit takes",
     "_began": "only limits what one commit takes",
+    "day_counts": "collected by `flush`, after the works",
     "small_cards": "collected by `flush`, after the works",
     "_is_finished": "set after `flush`",
 }
@@ -30,6 +31,8 @@ KEPT_IN_RUNS = {
     "skipped": "of frames, which no command sends",
     "counts": "updated by `flush`",
     "states": "updated by `flush`",
+    "permissions": "updated by `flush`",
+    "permission_changes": "updated by `flush`",
     "waiting": "updated by `flush`",
     "text_sizes": "updated by `flush`",
     "card_sizes": "updated by `flush`",

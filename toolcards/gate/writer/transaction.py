@@ -36,7 +36,7 @@ from toolcards.core.calls.tool_events import may_have_events
 from toolcards.gate import call_trace
 from toolcards.gate.decisions import tool_register
 from toolcards.gate.decisions.digests import digest_input
-from toolcards.gate.writer import approval_rows, audit_entries, bulk_sql, outbox_writer
+from toolcards.gate.writer import approval_rows, audit_entries, bulk_sql, day_counts, outbox_writer
 from toolcards.gate.writer.bulk_sql import CallPosition, EventRow
 from toolcards.gate.writer.cache import committed_cards, run_cache, run_memory
 from toolcards.gate.writer.cache.run_memory import RunMemory
@@ -75,6 +75,7 @@ class Transaction:
         self.permit_states: dict[str, str] = {}  # approval id of a rule's permit -> its new state
         self.small_cards: list[tuple[int, Card]] = []  # written ones, each with its run
         self.uses: Counter[tuple[str, Any]] = Counter()  # of (table, pk): grants and break-glass
+        self.day_counts: Counter[day_counts.DayCount] = Counter()
         self.audit_acts: list[Act] = []  # written to the audit trail at the end
         self.rollback_log: RollbackLog | None = None  # of the present work, if it can be refused
         self._began, self.size = time.monotonic(), 0  # characters of the facts so far
@@ -317,6 +318,7 @@ class Transaction:
             callback()
         self.outbox.write(self.now)
         bulk_sql.add_uses(self.uses)
+        day_counts.add_day_counts(self.day_counts)
         if self.audit_acts:  # last, because this locks the end of the trail until the commit
             append_acts(self.audit_acts)
 
@@ -377,6 +379,9 @@ class Transaction:
                     memory.note_size(ordinal, size)
                 if size <= committed_cards.MAX_SIZE:
                     self.small_cards.append((memory.row.pk, card))
+            for (day, word), count in memory.permission_changes.items():
+                self.day_counts[memory.row.source_id, day, word] += count
+            memory.permission_changes.clear()
         if rows:
             bulk_sql.write_calls(cursor, rows)
         if positions:

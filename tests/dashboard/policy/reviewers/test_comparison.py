@@ -45,7 +45,7 @@ def test_answers_agree_or_differ(answer: str, state: str, agreed: int, differed:
 def test_the_record_is_that_of_one_reviewer_and_not_too_old(source: Source, policy: Any, an_approver: Any) -> None:
     policy(build_policy({"mode": "shadow"}))
     for number, (answer, vote) in enumerate([("allow", "deny"), ("allow", "approve"), ("", "approve")]):
-        gate.decide(source, gate.DecisionRequest("r", f"c{number}", "bash", {"command": "make"}))
+        gate.decide(source, gate.DecisionRequest("r", f"c{number}", "bash", {"command": "make"}, place=f"{number}"))
         answer_review(answer) if answer else fail_review()
         gate.vote(an_approver, make_ballot(ToolCall.objects.latest("pk"), vote))
     record = compare_with_people(NAME)

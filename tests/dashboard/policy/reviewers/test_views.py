@@ -45,7 +45,7 @@ def test_three_failures_show_the_open_circuit_and_one_press_closes_it(
 ) -> None:
     policy(build_policy())
     for number in range(3):
-        gate.decide(source, gate.DecisionRequest("r", f"c{number}", "bash", {"command": "make"}))
+        gate.decide(source, gate.DecisionRequest("r", f"c{number}", "bash", {"command": "make"}, place=f"{number}"))
         fail_review()
     assert 'data-circuit="open"' in read(admin)
     assert admin.post(f"{FORM}reset/").status_code == 302
@@ -55,7 +55,7 @@ def test_three_failures_show_the_open_circuit_and_one_press_closes_it(
 def test_the_page_compares_with_people(admin: Client, policy: Any, source: Source, an_approver: Any) -> None:
     policy(build_policy({"mode": "shadow"}))
     for number, vote in enumerate(["approve", "deny", "deny"]):
-        gate.decide(source, gate.DecisionRequest("r", f"c{number}", "bash", {"command": "make"}))
+        gate.decide(source, gate.DecisionRequest("r", f"c{number}", "bash", {"command": "make"}, place=f"{number}"))
         answer_review("allow", "It <i>looks</i> fine.")
         gate.vote(an_approver, make_ballot(ToolCall.objects.latest("pk"), vote))
     page = read(admin)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from toolcards.core.calls.card import Card, CardApproval
+from toolcards.core.calls.permissions import Permission, find_permission
 from toolcards.core.calls.tool_events import TAIL_LENGTH, LoggedFact, PendingEnd, ToolEventSequencer
 from toolcards.core.runs import sequence_set
 from toolcards.core.runs.run_state import RunContext, RunState
@@ -54,11 +55,13 @@ class RunMemory:
     waiting: set[int]
     asks: dict[int, CardApproval]  # ordinal -> the approval as stored
     skipped: SkippedFrames
+    permissions: dict[int, Permission] = field(default_factory=dict)  # ordinal -> as the counts of days have it
     ordinals: dict[int, int] = field(default_factory=dict)  # pk of a call -> its ordinal, as far as known
     text_sizes: dict[int, int] = field(default_factory=dict)  # ordinal -> length of the text in the row
     card_sizes: dict[int, int] = field(default_factory=dict)  # ordinal -> characters of the card as stored
     events: list[EventRow] = field(default_factory=list)
     dirty: set[int] = field(default_factory=set)
+    permission_changes: Counter[Permission] = field(default_factory=Counter)  # since the last commit
     touched: bool = False  # the row must be written even without new events
     sequencer: ToolEventSequencer = field(default_factory=ToolEventSequencer)
     has_approvals: bool = False  # a card has or had an approval or a permit, so approval rows exist
@@ -115,6 +118,7 @@ class RunMemory:
 
     def update_counts(self, card: Card) -> None:
         """Update the number of calls per state; removed cards do not count."""
+        self._count_permission(card)
         before = self.states.pop(card.ordinal, "")
         if before:
             self.counts[before] -= 1
@@ -125,6 +129,14 @@ class RunMemory:
         self.counts[card.state] += 1
         if card.unanswered:
             self.waiting.add(card.ordinal)
+
+    def _count_permission(self, card: Card) -> None:
+        permission, before = find_permission(card), self.permissions.pop(card.ordinal, None)
+        if permission is not None:
+            self.permissions[card.ordinal] = permission
+            self.permission_changes[permission] += 1
+        if before is not None:
+            self.permission_changes[before] -= 1
 
     def build_row(self, now: float, updated_at: datetime) -> RunUpdate:
         """Return the columns to write; `now`: wall time of the commit."""
@@ -221,6 +233,7 @@ def _build_memory(row: Run, calls: list[ToolCall]) -> RunMemory:
     )
     for card in board.cards.values():
         memory.update_counts(card)
+    memory.permission_changes.clear()
     for call in calls:
         memory.note_size(call.ordinal, len(call.card) + len(call.text))
     memory.has_approvals = any(card.approval or card.permit for card in cards)
