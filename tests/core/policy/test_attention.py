@@ -21,14 +21,16 @@ from toolcards.core.policy.shell.work.classes import WORK
 SESSIONS, DANGEROUS = corpus.load_sessions(), corpus.load_dangerous()
 DISGUISED = [each for call in DANGEROUS for each in corpus.disguise(call)]
 MOST_ASKED = {
-    "follow-the-agent": {"look": 254, "local": 150, "outside": 137},
+    "follow-the-agent": {"look": 253, "local": 141, "outside": 137},
     "watch": {"look": 0, "local": 0, "outside": 0},
     "ask-on-writes": {"look": 343, "local": 962, "outside": 137},
     "locked-down": {"look": 906, "local": 962, "outside": 137},
 }
 SESSIONS_WITH_ANSWERS = sorted(SESSIONS)[::3]
-MOST_ASKED_WITH_ANSWERS = {"look": 32, "local": 42, "outside": 25}
-EDITING = ("ask-edit", "ask-execute")
+MOST_ASKED_WITH_ANSWERS = {
+    "ask-on-writes": {"look": 30, "local": 42, "outside": 25},
+    "follow-the-agent": {"look": 28, "local": 34, "outside": 25},
+}
 LEAST_DENIED = 81  # of the dangerous calls, disguises included
 MOST_UNASKED = {"follow-the-agent": 0, "ask-on-writes": 0, "locked-down": 0}
 
@@ -71,10 +73,12 @@ def test_a_starter_asks_no_more_questions_than_before(starter: str) -> None:
     assert {truth: questions[truth] for truth in TRUTHS if questions[truth] > MOST_ASKED[starter][truth]} == {}
 
 
-def test_with_lasting_answers_a_person_is_asked_no_more_than_before() -> None:
-    questions, dangers = count_questions_with_lasting_answers("ask-on-writes")
+@pytest.mark.parametrize("starter", MOST_ASKED_WITH_ANSWERS)
+def test_with_lasting_answers_a_person_is_asked_no_more_than_before(starter: str) -> None:
+    questions, dangers = count_questions_with_lasting_answers(starter)
+    most_asked = MOST_ASKED_WITH_ANSWERS[starter]
     assert dangers == []
-    assert {truth: questions[truth] for truth in TRUTHS if questions[truth] > MOST_ASKED_WITH_ANSWERS[truth]} == {}
+    assert {truth: questions[truth] for truth in TRUTHS if questions[truth] > most_asked[truth]} == {}
 
 
 @pytest.mark.parametrize("starter", MOST_UNASKED)
@@ -89,7 +93,7 @@ def test_no_class_of_work_covers_a_dangerous_call_of_its_own_project() -> None:
     policy = parse(PRESETS["ask-on-writes"].document)
     document = {**policy.document, "rules": list_rules(policy)}
     for match in (work, edits):
-        document = add_rule(document, {"id": f"r{len(match['args'])}", "effect": "allow", "match": match}, EDITING)
+        document = add_rule(document, {"id": f"r{len(match['args'])}", "effect": "allow", "match": match}, ())
     allowed_calls = [call for call in DISGUISED if decide(parse(document), build_request(call)).effect is Effect.ALLOW]
     assert allowed_calls == []
 

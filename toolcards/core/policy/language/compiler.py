@@ -24,6 +24,7 @@ from toolcards.core.policy.matching.conditions import (
     parse_pointer,
 )
 from toolcards.core.policy.matching.matchers import MATCHERS
+from toolcards.core.policy.matching.read_names import ReadNameCondition
 from toolcards.core.policy.matching.touch_condition import TouchCondition
 from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.reviewer import Reviewer
@@ -201,10 +202,10 @@ def _compile_argument(doc: ArgumentDoc, wide: bool, pointer: str) -> Condition:
         raise InvalidOperand(f"{pointer}/path", "value", "reads one argument: name it without *")
     if operator.name == "inside_project":
         return InsideCondition(path, every)
-    if operator.name == "harms":
+    if operator.name in {"harms", "reads_by_name"}:
         if path:
             raise InvalidOperand(f"{pointer}/path", "value", "is about the whole call: leave it empty")
-        return HarmCondition(operand)
+        return HarmCondition(operand) if operator.name == "harms" else ReadNameCondition()
     if operator.name == "touches":
         return TouchCondition(path, operand, every)
     if operator.command:

@@ -32,19 +32,17 @@ class LastingAnswer:
     """A rule that may be written by one press.
 
     `value` is its name in forms, `words` what it covers, `scope` the agents or the run, `match` the conditions of its
-    rule and `unless` what it does not cover.
+    rule.
     """
 
     value: str
     words: str
     scope: str
     match: dict[str, Any]
-    unless: dict[str, Any] | None = None
 
     def build_rule(self, effect: Effect) -> dict[str, Any]:
         """Return the rule; its id is the same for the same content."""
         rule = {"effect": effect.value, "match": self.match, "public_reason": _REASONS[effect]}
-        rule |= {"unless": self.unless} if self.unless else {}
         slug = re.sub(r"[^a-z0-9]+", "-", self.words.lower()).strip("-")[:40].rstrip("-")
         verb = "always" if effect is Effect.ALLOW else "never"
         return {"id": f"{verb}-{slug}-{digest(rule)[:6]}"} | rule
@@ -101,7 +99,7 @@ def _list_scopes(subject: Subject, request: PolicyRequest) -> Iterator[LastingAn
         match = _narrow(subject, scope, request)
         if match is not None:
             words, whose = subject.words, _describe_scope(scope, request)
-            yield LastingAnswer(f"{START}{subject.name}:{scope}", words, whose, match, subject.unless)
+            yield LastingAnswer(f"{START}{subject.name}:{scope}", words, whose, match)
 
 
 def _narrow(subject: Subject, scope: str, request: PolicyRequest) -> dict[str, Any] | None:
@@ -125,8 +123,6 @@ def _is_kept(
     allow commands, since each part of a line may be allowed by another rule.
     """
     asking_ids = list_asking_ids(policy, decision)
-    if answer.unless and asking_ids:  # the rules that ask would have the conditions as an exception, without this one
-        return False
     command_rules = [rule.id for rule in policy.rules if rule.effect is Effect.ALLOW and rule.focus is not None]
     ids = {*decision.rules, *command_rules[:_MAX_COMMAND_RULES]}
     rules = [_cut_exceptions(rule) for rule in list_rules(policy) if rule["id"] in ids]

@@ -16,6 +16,7 @@ from toolcards.client.common.tool_kinds import OWN, is_program_tool
 from toolcards.core.policy.evaluation_context import find_values
 from toolcards.core.policy.lasting.command_templates import list_templates
 from toolcards.core.policy.matching.hosts import parse_host_pattern, parse_url
+from toolcards.core.policy.matching.read_names import VERBS, is_program, reads_by_name
 from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.shell.catalogs import find_tool
 from toolcards.core.policy.shell.command_prefix import CommandPrefix, parse_prefix
@@ -32,25 +33,6 @@ PLACES = (
     "chat_id", "room", "to", "cc", "bcc", "recipient", "recipients", "database", "table", "bucket", "namespace",
     "environment", "env", "cluster", "account",
 )  # fmt: skip
-# Arguments whose text is itself a program: an answer to one covers no other one.
-_PROGRAMS = frozenset({"sql", "statement", "statements", "code", "script", "command", "commands", "cmd", "cli_command"})
-_SQL_VERBS = "select|insert|update|delete|create|alter|drop|truncate|grant|with|merge|call"
-_SQL = re.compile(rf"\s*(?:{_SQL_VERBS})\b", re.IGNORECASE)
-# With these a tool's name says that it only reads.
-_READ_VERBS = ("get", "list", "find", "search", "read", "describe", "view", "retrieve", "show", "count", "lookup")
-_SECRET_WORDS = (
-    "secret",
-    "password",
-    "passphrase",
-    "token",
-    "credential",
-    "key",
-    "env",
-    "private",
-    "cookie",
-    "session",
-)
-_READ_NAME = re.compile(rf"(?:{'|'.join(_READ_VERBS)})_[a-z]")
 INSIDE = {"path": "", "op": "inside_project"}
 # The words for each class of work (`shell/work/classes.toml`)
 WORK_WORDS = {
@@ -77,15 +59,11 @@ _ADDRESSES = ("url", "uri", "address", "href")
 
 @dataclass(frozen=True)
 class Subject:
-    """What a lasting answer covers: its name in forms, its words for people, and a rule's conditions.
-
-    `unless`: what it does not cover, though the conditions hold.
-    """
+    """What a lasting answer covers: its name in forms, its words for people, and a rule's conditions."""
 
     name: str
     words: str
     match: dict[str, Any]
-    unless: dict[str, Any] | None = None
 
 
 def list_subjects(request: PolicyRequest) -> list[Subject]:
@@ -216,21 +194,19 @@ def _name_host(url: str) -> str:
 def _list_reads(request: PolicyRequest) -> Iterator[Subject]:
     """Yield the tools of the same server, or the agent's own, whose names begin with a word for reading."""
     start = request.names.qualifier if request.tool.startswith("mcp__") else ""
-    reads = _READ_NAME.match(request.tool.removeprefix(start)) is not None
     is_unclear = request.tool.startswith("mcp__") and not start
-    is_secret = any(word in request.tool for word in _SECRET_WORDS)
-    if not reads or is_secret or is_unclear or request.kinds != ("other",) or not is_plain([start, request.source]):
-        return
-    if any(_is_program(key, value) for key, value in request.input.items()):
+    if not reads_by_name(request) or is_unclear or not is_plain([start, request.source]):
         return
     server = start.removeprefix("mcp__").removesuffix("__") or (request.source if _names_server(request) else "")
     whose = f"tools of `{server}`" if server else "the agent's own tools"
-    match = {"tool": [f"{start}{verb}_*" for verb in _READ_VERBS], "kind": ["other"]}
+    match = {
+        "tool": [f"{start}{verb}_*" for verb in VERBS], "kind": ["other"],
+        "args": [{"path": "", "op": "reads_by_name"}],
+    }  # fmt: skip
     yield Subject(
         "reads",
         f"{whose} whose names begin with get, list, find, search or read",
         match | ({"source": [request.source]} if _names_server(request) else {}),
-        {"tool": [f"{start}*{word}*" for word in _SECRET_WORDS]},
     )
 
 
@@ -244,7 +220,7 @@ def _list_statements(request: PolicyRequest) -> Iterator[Subject]:
 
 def _list_tools(request: PolicyRequest) -> Iterator[Subject]:
     words = _name_for_people(request)
-    if any(_is_program(key, value) for key, value in request.input.items()):
+    if any(is_program(key, value) for key, value in request.input.items()):
         return
     places = {key: request.input[key] for key in PLACES if request.input.get(key) not in (None, "", [], {})}
     if places:
@@ -253,10 +229,6 @@ def _list_tools(request: PolicyRequest) -> Iterator[Subject]:
         yield Subject("place", f"{words} with {named_places}", _name_tool(request) | {"args": conditions})
     elif _names_server(request) or not is_program_tool(request.tool):
         yield Subject("tool", words, _name_tool(request))
-
-
-def _is_program(key: str, value: Any) -> bool:
-    return key.lower() in _PROGRAMS or (isinstance(value, str) and _SQL.match(value) is not None)
 
 
 def _format(value: Any) -> str:

@@ -297,6 +297,16 @@ def cmd(value: Value, operand: CommandOperand) -> Truth:
     return to_truth(script is not None and operand.match_widely(script) is Likelihood.YES)
 
 
+@matcher("reads_by_name", label="is of a tool that reads by its name", shape=operands.NOTHING)
+def reads_by_name(value: Value, operand: None) -> Truth:
+    """The name of an unlisted tool says that it only reads.
+
+    It begins with a word such as get, list, find, search or read, and names no secret; no argument is SQL or code.
+    Leave the argument empty.
+    """
+    return UNKNOWN  # see matching/read_names.py
+
+
 @matcher("reads_sql", label="only reads a database", shape=operands.NOTHING)
 def reads_sql(value: Value, operand: None) -> Truth:
     """The text is one SQL query that only reads.

@@ -1,0 +1,66 @@
+"""The condition `reads_by_name`: whether a tool that no catalog lists is named as one that only reads.
+
+The name begins with a word for reading (`get_order`), names no secret (`get_api_key`), and no argument is a program.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from toolcards.core.policy.evaluation_context import EvaluationContext
+from toolcards.core.policy.request import PolicyRequest
+from toolcards.core.policy.shell.script import CommandSegment
+from toolcards.core.policy.truth import UNKNOWN, Truth, to_truth
+
+VERBS = (
+    "get", "list", "find", "search", "read", "describe", "view", "retrieve", "show", "count", "lookup", "check",
+    "validate",
+)  # fmt: skip
+_SECRET_WORDS = (
+    "secret", "password", "passphrase", "passwd", "token", "credential", "key", "env", "private", "cookie", "session",
+)  # fmt: skip
+_NAME = re.compile(rf"(?:{'|'.join(VERBS)})_(?!in(?:_|$)|out(?:_|$)|and_|or_)[a-z][a-z0-9_]*")
+_SECOND_STEP = re.compile(r"_(?:and|then|or)_")
+# Arguments whose text is itself a program: what one does says nothing about another one.
+_PROGRAMS = frozenset({"sql", "statement", "statements", "code", "script", "command", "commands", "cmd", "cli_command"})
+_SQL_VERBS = "select|insert|update|delete|create|alter|drop|truncate|grant|with|merge|call"
+_SQL = re.compile(rf"\s*(?:{_SQL_VERBS})\b", re.IGNORECASE)
+
+
+def is_program(key: str, value: Any) -> bool:
+    """Return whether an argument is a program, such as SQL."""
+    return key.lower() in _PROGRAMS or (isinstance(value, str) and _SQL.match(value) is not None)
+
+
+def reads_by_name(request: PolicyRequest) -> bool:
+    """Return whether the tool's name says that it only reads.
+
+    Kinds of the catalog, and promises of a change (`get_and_delete`), count more than the name.
+    """
+    name = request.tool.removeprefix(request.names.qualifier) if request.tool.startswith("mcp__") else request.tool
+    is_plain = _NAME.fullmatch(name) is not None and not _SECOND_STEP.search(name)
+    is_secret = any(word in name for word in _SECRET_WORDS)
+    arguments = request.input if isinstance(request.input, dict) else {}
+    runs_program = any(is_program(key, value) for key, value in arguments.items())
+    return is_plain and not is_secret and request.kinds == ("other",) and not runs_program
+
+
+@dataclass(frozen=True, slots=True)
+class ReadNameCondition:
+    """Whether the tool is named as one that only reads."""
+
+    name: str = "reads by name"
+    cost: int = 1
+
+    def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
+        """Return whether it is; unknown without an input."""
+        context.step()
+        if not context.request.has_input:
+            return UNKNOWN
+        return to_truth(reads_by_name(context.request))
+
+    def actual(self, context: EvaluationContext) -> Any:
+        """Return the name."""
+        return context.request.tool
