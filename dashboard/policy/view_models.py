@@ -6,7 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.db.models import Max
@@ -45,6 +45,7 @@ class RuleRow:
     author: str = ""
     would: int = 0
     quiet: str = ""  # "30 days": how long it had no hits
+    review: str = ""  # the reviewer that is asked before people
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def _build_row(rule: Rule, hits: RuleHits, author: str = "") -> RuleRow:
     quiet = hits.words if rule.enabled and not answers and not would else ""
     return RuleRow(
         rule.id, str(rule.effect), rule.sentence, rule.public_reason, rule.suggest, rule.enabled, rule.monitor,
-        rule.severity, rule.expires_at, answers, author, would, quiet,
+        rule.severity, rule.expires_at, answers, author, would, quiet, rule.ask.review or rule.ask.shadow_review,
     )  # fmt: skip
 
 
@@ -137,7 +138,8 @@ def _build_draft_row(rule: DraftRule) -> RuleRow:
         compiled_rule = documents.parse_rule(body)
     except PolicyError:
         return RuleRow(rule.rule_id, rule.effect, json.dumps(body, ensure_ascii=False), author=rule.updated_by)
-    return _build_row(compiled_rule, RuleHits(), rule.updated_by)
+    row = _build_row(compiled_rule, RuleHits(), rule.updated_by)
+    return replace(row, review=str(body.get("review") or ""))
 
 
 def count_recent_hits() -> RuleHits:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import Webhook as Verifier
 
-from tests.support.reviewers import FakeModel, reply
+from tests.support.reviewers import FakeModel, reply, run_model
 from tests.support.tables import loop_over
 from toolcards.core.policy.reviewer import DEFAULT_PROMPT, Reviewer
 from toolcards.core.review.review_answer import ReviewAnswer
@@ -28,14 +28,9 @@ ANSWER = json.dumps({"answer": "allow", "reason": "It is small."})
 @pytest.fixture
 def model(limits: Any) -> Iterator[FakeModel]:
     """A fake model that allows, whose address is allowed, with a key."""
-    import threading
-
-    server = FakeModel(lambda body: reply("allow"))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    limits(webhook_private=(server.host,), reviewer_keys=(f"{server.host}=KEY_OF_THE_MODEL",))
-    yield server
-    server.shutdown()
-    server.server_close()
+    with run_model(lambda body: reply("allow")) as server:
+        limits(webhook_private=(server.host,), reviewer_keys=(f"{server.host}=KEY_OF_THE_MODEL",))
+        yield server
 
 
 def build_model(server: FakeModel, api: str = "openai") -> Reviewer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.gating import activate, vote
-from tests.support.reviewers import NAME, FakeModel, build_policy, reply
+from tests.support.reviewers import NAME, FakeModel, build_policy, reply, run_model
 from tests.support.server import PATIENCE, Server, until
 from toolcards import gate
 from toolcards.models import Approval, Review, Source
@@ -30,11 +29,8 @@ def model() -> Iterator[FakeModel]:
             time.sleep(4)
         return b"no" if "broken" in text else reply("deny" if "deploy" in text else "allow")
 
-    server = FakeModel(respond)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with run_model(respond) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +142,7 @@ def test_a_question_that_cannot_be_reviewed_any_longer_is_not_sent(
     assert "policy changed" in worker.run_review(review.pk).note
     policy(build_policy({"url": model.url}))
     Review.objects.update(created_at=time.time() - PATIENCE)
-    assert "busy" in worker.run_review(review.pk).note
+    assert "in time" in worker.run_review(review.pk).note
     gate.set_kill_switch("a test", True)
     gate.sweep()
     assert Approval.objects.get().state == "denied"

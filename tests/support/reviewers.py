@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -57,6 +59,16 @@ class FakeModel(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         return f"http://{self.host}/v1"
+
+
+@contextmanager
+def run_model(respond: Callable[[Any], bytes]) -> Iterator[FakeModel]:
+    """Run a fake model during the block."""
+    server = FakeModel(respond)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

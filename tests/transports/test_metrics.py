@@ -10,7 +10,8 @@ import pytest
 from channels.db import database_sync_to_async as in_thread
 from pydantic import SecretStr
 
-from toolcards import __version__, outages
+from tests.support.reviewers import answer_review, build_policy, fail_review
+from toolcards import __version__, gate, outages
 from toolcards.transports.background import worker_ends
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -25,6 +26,18 @@ async def test_numbers_are_behind_their_token(call: Any, a_call: Any, limits: An
     limits(metrics_token=SecretStr("watch-me"))
     assert (await call("GET", "/metrics", key="wrong"))[0] == 401
     assert (await call("GET", "/metrics", key="watch-me"))[0] == 200
+
+
+async def test_answers_of_reviewers_are_counted(call: Any, source: Any, policy: Any, an_approver: Any) -> None:
+    def review() -> None:
+        policy(build_policy())
+        for number, answer in enumerate(("allow", "allow", "")):
+            gate.decide(source, gate.DecisionRequest("r", f"c{number}", "bash", {"command": f"make {number}"}))
+            answer_review(answer) if answer else fail_review()
+
+    await in_thread(review)()
+    _, text, _ = await call("GET", "/metrics", key=None)
+    assert 'toolcards_reviews{answer="allow"} 2.0' in text and 'toolcards_reviews{answer="failed"} 1.0' in text
 
 
 async def test_an_outage_a_lost_worker_and_the_disk_are_numbers(call: Any, limits: Any, tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def record_manual_outcome(person: Any, outcome: ManualOutcome) -> Card:
 
 def record_review(outcome: ReviewOutcome) -> bool:
     """Record what became of a review; return whether it answered the question."""
-    return bool(group_commit.execute(review_answers.RecordReview(outcome)))
+    return bool(group_commit.execute_in_group(review_answers.RecordReview(outcome)))
 
 
 def record_stalled_reviews(before: float) -> None:

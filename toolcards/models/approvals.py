@@ -133,9 +133,9 @@ class Vote(models.Model):
 class ReviewQuerySet(models.QuerySet["Review"]):
     """Reviews by state."""
 
-    def open(self) -> ReviewQuerySet:
-        """Return the reviews that no process has begun, oldest first."""
-        return self.filter(state="open").order_by("id")
+    def unfinished(self) -> ReviewQuerySet:
+        """Return the reviews that are open or under way, oldest first."""
+        return self.filter(state__in=("open", "asking")).order_by("id")
 
     def take(self, pk: int, now: float) -> bool:
         """Begin an open review; False if another process did."""

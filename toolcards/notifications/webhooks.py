@@ -202,7 +202,8 @@ def post_and_read(
         if link.expired:  # a connection that was cut reads like the end of the body
             raise TimeoutError
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise NotDelivered("No answer in time." if link.expired else f"No answer: {type(error).__name__}.") from error
+        is_late = link.expired or isinstance(error, TimeoutError)
+        raise NotDelivered("No answer in time." if is_late else f"No answer: {type(error).__name__}.") from error
     finally:
         link.close()
     if 200 <= status < 300:

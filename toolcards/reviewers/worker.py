@@ -28,7 +28,8 @@ from toolcards.reviewers.reviewer_requests import ReviewFailed, ReviewQuestion
 
 log = logging.getLogger(__name__)
 AT_ONCE = 8  # reviews of one process
-IDLE, BREATH = 1.0, 0.1  # seconds between two rounds without and with a ring
+MAX_UNFINISHED = 100  # reviews that one round looks at
+IDLE, BREATH = 1.0, 0.2  # seconds between two rounds without and with a ring
 STALLED = 180.0  # seconds after which a review has no process: the longest time of a reviewer, and some more
 
 
@@ -63,8 +64,10 @@ class ReviewTurns:
     def begin(self) -> None:
         """Begin as many open reviews as there are free threads."""
         now = time.time()
-        gate.record_stalled_reviews(now - STALLED)
-        for pk in list(Review.objects.open().values_list("pk", flat=True)[:AT_ONCE]):
+        states = dict(Review.objects.unfinished().values_list("pk", "state")[:MAX_UNFINISHED])
+        if "asking" in states.values():
+            gate.record_stalled_reviews(now - STALLED)
+        for pk in [pk for pk, state in states.items() if state == "open"]:
             if not self._free.acquire(blocking=False):
                 return
             if Review.objects.take(pk, now):
@@ -126,7 +129,7 @@ def _explain_skip(review: Review, reviewer: Reviewer | None, now: float) -> str:
     if not review.is_shadow and review.approval.state != "pending":
         return "The call was answered or withdrawn before."
     if not review.is_shadow and now > review.created_at + reviewer.seconds:
-        return "The reviewers of this server were busy."
+        return "It could not be asked in time."
     if not circuit.may_ask(review, now):
         return "It is not asked at the moment, because it failed three times in a row."
     return ""

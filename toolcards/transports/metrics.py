@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import os
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +21,7 @@ from prometheus_client.registry import CollectorRegistry
 from toolcards import __version__, gate, outages
 from toolcards.audit import verification
 from toolcards.database import report_outage
-from toolcards.models import Approval, Run, ToolCall
+from toolcards.models import Approval, Review, Run, ToolCall
 from toolcards.transports.api import read_rights
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.asgi_messages import HEADERS
@@ -61,8 +62,18 @@ def count_rows() -> list[Metric]:
         _build_family("toolcards_runs", "Runs by status", "status", _count_by(Run.objects.all(), "status")),
         _build_family("toolcards_calls", "Tool calls by state", "state", calls),
         _build_gauge("toolcards_approvals_waiting", "Pending approvals", Approval.objects.waiting().count()),
+        _build_family("toolcards_reviews", "Answers of reviewers", "answer", _count_reviews()),
         _build_gauge("toolcards_events", "Events in the log", event_count),
     ]
+
+
+def _count_reviews() -> dict[str, int]:
+    """Count the finished reviews by answer; `failed` and `skipped` have none."""
+    rows = Review.objects.filter(state="done").order_by().values_list("answer", "is_failure")
+    counts: Counter[str] = Counter()
+    for answer, is_failure, count in rows.annotate(Count("id")):
+        counts[answer or ("failed" if is_failure else "skipped")] += count
+    return counts
 
 
 class MetricsCollector:

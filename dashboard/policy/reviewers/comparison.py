@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from toolcards.core.policy.reviewer import Reviewer
 from toolcards.models import Review
 
 DAYS = 30
@@ -26,13 +27,16 @@ class ReviewRecord:
     agreed: int = 0
     differed: int = 0
     looser: int = 0  # of those that differ: it would have allowed what a person denied
+    limited: int = 0  # allows that would not count: only people can approve those calls
     differences: list[tuple[Review, str]] = field(default_factory=list)  # with the answer of the person
 
 
-def compare_with_people(reviewer: str) -> ReviewRecord:
-    """Return the record of the last DAYS days."""
+def compare_with_people(reviewer: Reviewer) -> ReviewRecord:
+    """Return the recent record of a reviewer as it is now."""
     earliest = time.time() - DAYS * 86_400
-    reviews = Review.objects.filter(reviewer=reviewer, state="done", answered_at__gte=earliest)
+    reviews = Review.objects.filter(
+        reviewer=reviewer.name, reviewer_sha256=reviewer.sha256, state="done", answered_at__gte=earliest
+    )
     return count_reviews(reviews.select_related("approval__call").order_by("-id")[:MAX_REVIEWS])
 
 
@@ -44,6 +48,9 @@ def count_reviews(reviews: Iterable[Review]) -> ReviewRecord:
         record.failures += review.is_failure
         if review.answer:
             record.answers[review.answer] += 1
+        if review.answer and review.note:
+            record.limited += 1
+            continue
         person = read_answer_of_person(review)
         if not person or review.answer not in _LOOSER:
             continue

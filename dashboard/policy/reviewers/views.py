@@ -63,7 +63,7 @@ def _list_rows() -> list[ReviewerRow]:
     return [
         ReviewerRow(
             reviewer,
-            compare_with_people(name),
+            compare_with_people(reviewer),
             circuit.get_end_of_pause(name),
             reviewer.kind == "command" or bool(reviewer_requests.find_key(reviewer.url)),
             tuple(rule.id for rule in policy.rules if name in (rule.ask.review, rule.ask.shadow_review)),

@@ -22,7 +22,13 @@ SEVERITIES = tuple((name, name.capitalize()) for name in ("low", "medium", "high
 _NO_EFFECT = "This rule would have no effect."
 
 # field of the form -> its path in the rule
-_IN_RULE = {"effect": "effect", "severity": "severity", "reason": "public_reason", "suggest": "suggest"}
+_IN_RULE = {
+    "effect": "effect",
+    "severity": "severity",
+    "reason": "public_reason",
+    "suggest": "suggest",
+    "review": "review",
+}
 _IN_MATCH = ("tool", "kind", "source", "agent")
 _ADVANCED = ("unless", "ask", "expires_at")
 
@@ -64,6 +70,9 @@ class RuleForm(forms.Form):
     )
     suggest = forms.CharField(
         required=False, max_length=2000, label="Suggestion", help_text="What the agent can do instead."
+    )
+    review = forms.CharField(
+        required=False, max_length=200, label="Reviewer", help_text="Its name: it is asked before people."
     )
     severity = forms.ChoiceField(choices=SEVERITIES, initial="medium", required=False)
     mode = forms.ChoiceField(choices=MODES, initial="enforce", required=False, label="Status")
@@ -241,8 +250,8 @@ def _build_argument(form_data: dict[str, Any]) -> dict[str, Any] | None:
 
 _FIELD_BY_POINTER = {
     "/effect": "effect", "/id": "rule_id", "/severity": "severity", "/mode": "mode", "/enabled": "mode",
-    "/public_reason": "reason", "/suggest": "suggest", "/match/tool": "tool", "/match/kind": "kind",
-    "/match/source": "source", "/match/agent": "agent",
+    "/public_reason": "reason", "/suggest": "suggest", "/review": "review",
+    "/match/tool": "tool", "/match/kind": "kind", "/match/source": "source", "/match/agent": "agent",
 }  # fmt: skip
 _OF_ARGUMENT = {"path": "path", "op": "op", "value": "value"}
 

@@ -1,13 +1,14 @@
 """Laws that hold for every policy and every call: order is nothing, milder rules loosen only the default."""
 
 from dataclasses import replace
+from itertools import product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.effort import draw
 from tests.support.policy_strategies import add_ids, documents, questions, rules
-from toolcards.core.policy.decision import Effect, PolicyGrant, decide
+from toolcards.core.policy.decision import Effect, PolicyGrant, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
 
 
@@ -95,3 +96,29 @@ def test_grants_never_touch_a_deny(document, question, any_input):
         assert after == before
     else:
         assert after.effect in {Effect.ASK, Effect.ALLOW}
+
+
+REVIEWERS = {"reviewers": {name: {"kind": "command", "command": "c", "mode": "enforce"} for name in "ab"}}
+NAMES = (None, "a", "b")
+
+
+@draw(150)
+@given(documents, questions, st.lists(st.sampled_from(NAMES), min_size=6, max_size=6), st.sampled_from(NAMES))
+def test_reviewers_change_no_effect(document, question, names, default_name):
+    document = add_ids(document)
+    reviewed_rules = [rule | {"review": name} for rule, name in zip(document["rules"], names, strict=False)]
+    reviewed_document = {**document, **REVIEWERS, "rules": reviewed_rules, "default_review": default_name}
+    before, after = decide(parse(document), question), decide(parse(reviewed_document), question)
+    assert (after.effect, after.code, after.rules) == (before.effect, before.code, before.rules)
+    if after.ask is not None and after.ask.review:
+        assert after.code in {"rule_asks", "default"} and after.complete
+
+
+def test_a_reviewer_is_asked_only_if_all_rules_that_ask_name_it():
+    for names in [names for count in (1, 2, 3) for names in product(NAMES, repeat=count)]:
+        for default_name, is_known in product(NAMES, (True, False)):
+            rules = [{"id": f"r{number}", "effect": "ask", "review": name} for number, name in enumerate(names)]
+            document = {**REVIEWERS, "unknown_tool": "ask", "default_review": default_name, "rules": rules}
+            decision = decide(parse(document), PolicyRequest.for_tool("frob", input={}, is_known=is_known))
+            expected_name = names[0] if len(set(names)) == 1 and is_known else None
+            assert (decision.ask.review or None) == expected_name, (names, default_name, is_known)

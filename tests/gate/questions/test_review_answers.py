@@ -187,6 +187,16 @@ def test_a_shadow_review_is_only_recorded(source: Source, policy: Any, an_approv
     assert AuditRow.objects.get(act="review.answered").details["mode"] == "shadow"
 
 
+def test_a_shadow_review_says_where_only_people_could_approve(source: Source, policy: Any, an_approver: Any) -> None:
+    policy(build_policy({"mode": "shadow"}))
+    ask(source, command="rm -rf build")
+    answer_review("allow")
+    assert "high risk" in Review.objects.get().note
+    ask(source, "d", command="rm -rf build")
+    answer_review("deny")
+    assert Review.objects.latest("pk").note == ""
+
+
 def test_a_stalled_review_is_left_to_people(source: Source, policy: Any, an_approver: Any) -> None:
     policy(build_policy())
     ask(source)

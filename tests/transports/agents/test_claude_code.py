@@ -14,6 +14,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from dashboard.cards.card_view import CardView
+from tests.support.reviewers import build_policy, reply, run_model
 from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.gate.approvals import holds
@@ -152,6 +153,19 @@ async def test_a_question_holds_the_hook_until_a_person_says_yes(tell: Any, unde
     call_card = await card()
     assert (call_card.state, call_card.output, call_card.anomalies) == ("output-available", {"stdout": "pushed"}, ())
     assert await ToolCall.objects.acount() == 1
+
+
+@pytest.mark.parametrize("verdict", ["allow", "deny"])
+async def test_a_reviewer_answers_the_hook_as_a_person_would(
+    tell: Any, under: Any, an_approver: Any, limits: Any, verdict: str
+) -> None:
+    with run_model(lambda body: reply(verdict)) as model:
+        limits(webhook_private=(model.host,))
+        await under(build_policy({"url": model.url}, match={"tool": "Bash"}))
+        value = await tell("PreToolUse", **CALL)
+    assert value["permissionDecision"] == verdict and "It is small." in value["permissionDecisionReason"]
+    output = await tell("PermissionRequest", **BASH)
+    assert output["decision"]["behavior"] == verdict
 
 
 async def test_a_persons_no_reaches_the_model_with_its_reason(tell: Any, under: Any, an_approver: Any) -> None:

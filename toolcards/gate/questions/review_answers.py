@@ -61,8 +61,10 @@ class RecordReview(ApprovalCommand):
 
     def _explain_left(self, tx: Transaction, memory: RunMemory, row: Approval, card: Card, review: Review) -> str:
         """Return why this answer does not count, "" if it does."""
-        if review.is_shadow or self.outcome.answer is None:
+        if self.outcome.answer is None:
             return ""
+        if review.is_shadow:
+            return self._explain_limit(tx, memory, row, card, load_terms(row), review)
         if row.state != "pending" or not approval_rows.is_open_on(card, row) or is_past_deadline(tx, row):
             return ANSWERED_BEFORE
         ask = card.approval
@@ -74,9 +76,15 @@ class RecordReview(ApprovalCommand):
         decision = reevaluate_call(memory, card, tx.now)
         if not _still_asks_reviewer(decision, row, review):
             return NEW_POLICY
-        if self.outcome.answer.answer != "allow":
-            return ""
         terms = load_terms(row).union(decision.ask or AskTerms())
+        return self._explain_limit(tx, memory, row, card, terms, review)
+
+    def _explain_limit(
+        self, tx: Transaction, memory: RunMemory, row: Approval, card: Card, terms: AskTerms, review: Review
+    ) -> str:
+        """Return why the reviewer may not approve this call, "" for other answers."""
+        if self.outcome.answer is None or self.outcome.answer.answer != "allow":
+            return ""
         request = build_policy_request(memory, card, policy_store.get_active_policy(), now=tx.now)
         return explain_limit(card, get_redactor().card(card), request, terms, review.reviewer)
 

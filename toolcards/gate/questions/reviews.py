@@ -60,7 +60,8 @@ def open_review(tx: Transaction, memory: RunMemory, card: Card, fact: f.Approval
 
 
 def _insert(review: Review) -> None:
-    if Approval.objects.filter(pk=review.approval_id).exists():  # else the same commit has replaced the question
+    is_written = Approval.objects.filter(pk=review.approval_id).exists()  # else this commit has replaced the question
+    if is_written and not Review.objects.filter(approval=review.approval_id).exists():
         review.save(force_insert=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.support.gate_commands import make_ballot
 from tests.support.reviewers import NAME, answer_review, build_policy, fail_review
 from tests.support.tables import loop_over
 from toolcards import gate
+from toolcards.core.policy.language.document import parse
 from toolcards.models import Approval, Review, Source, ToolCall
 
 
@@ -41,6 +43,12 @@ def test_answers_agree_or_differ(answer: str, state: str, agreed: int, differed:
     assert len(record.differences) == differed and record.total == 1
 
 
+def test_an_allow_that_would_not_count_is_not_compared() -> None:
+    approval = Approval(state="approved", by_kind="human")
+    record = count_reviews([Review(answer="allow", note="This call is high risk.", approval=approval)])
+    assert (record.limited, record.agreed, record.differed) == (1, 0, 0)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_record_is_that_of_one_reviewer_and_not_too_old(source: Source, policy: Any, an_approver: Any) -> None:
     policy(build_policy({"mode": "shadow"}))
@@ -48,9 +56,10 @@ def test_the_record_is_that_of_one_reviewer_and_not_too_old(source: Source, poli
         gate.decide(source, gate.DecisionRequest("r", f"c{number}", "bash", {"command": "make"}, place=f"{number}"))
         answer_review(answer) if answer else fail_review()
         gate.vote(an_approver, make_ballot(ToolCall.objects.latest("pk"), vote))
-    record = compare_with_people(NAME)
+    reviewer = parse(build_policy({"mode": "shadow"})).reviewers[NAME]
+    record = compare_with_people(reviewer)
     assert (record.total, record.failures, record.agreed, record.differed, record.looser) == (3, 1, 1, 1, 1)
     assert record.answers == {"allow": 2} and record.differences[0][1] == "deny"
-    assert compare_with_people("another").total == 0
+    assert compare_with_people(replace(reviewer, prompt="Another.")).total == 0
     Review.objects.update(answered_at=time.time() - 40 * 86_400)
-    assert compare_with_people(NAME).total == 0
+    assert compare_with_people(reviewer).total == 0

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from tests.support.policy_pages import save
+from tests.support.reviewers import MODEL, NAME
 from toolcards.core.policy.language.description import describe_rule
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.presets import PRESETS
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.django_db
         ({"advanced": '{"match": 1}'}, "advanced", "object"),
         ({"effect": "ask", "advanced": '{"ask": {"approvers": ["group:nobody"]}}'}, "advanced", "No one can approve"),
         ({"rule_id": "ask-delete"}, "rule_id", "Another rule"),
+        ({"effect": "ask", "review": "no-one"}, "review", "No reviewer is named"),
     ],
 )
 def test_an_error_is_shown_at_its_field(
@@ -50,6 +52,14 @@ def test_an_argument_has_a_pointer_or_just_its_name(admin: Client, first: Policy
     assert save(admin, path=name, op="cmd", value="git push").status_code == 302
     condition = {"path": "/command", "op": "cmd", "value": "git push"}
     assert policy_draft.load_draft()["rules"][-1]["match"]["args"] == [condition]
+
+
+def test_a_rule_keeps_its_reviewer_and_its_row_names_it(admin: Client, first: PolicyVersion) -> None:
+    policy_draft.update_draft_head({"reviewers": {NAME: MODEL}}, author="a test")
+    save(admin, effect="ask", tool="make", review=NAME, rule_id="made")
+    assert policy_draft.load_draft()["rules"][-1]["review"] == NAME
+    assert f"reviewed first by {NAME}" in admin.get("/policy/draft/").content.decode()
+    assert f'value="{NAME}"' in admin.get("/policy/rules/made/").content.decode()
 
 
 def test_a_rule_survives_the_way_through_its_form(admin: Client, first: PolicyVersion) -> None:
