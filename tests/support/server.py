@@ -39,6 +39,7 @@ class Server:
 
     def __init__(self, data: Path, *, bare: bool = False, **settings: object) -> None:
         self.data, self.key, self.password, self.bare = data, KEY, PASSWORD, bare
+        self.program = [sys.executable, str(ROOT / "manage.py")]  # of a bare server
         self._settings = settings
         self._port_holder: sockets.socket | None = None
         self.process: subprocess.Popen[str] | forge.ForgedProcess | None = None
@@ -70,7 +71,7 @@ class Server:
         arguments = ["serve", "--port", port, *self._flags()]
         with (self.data / "server.log").open("a") as log:
             if self.bare:
-                program = [sys.executable, str(ROOT / "manage.py"), *arguments]
+                program = [*self.program, *arguments]
                 self.process = subprocess.Popen(program, env=self._env(), stdout=subprocess.PIPE, stderr=log, text=True)
             else:
                 self.process = forge.start(arguments, self._env(), log)

@@ -7,6 +7,7 @@ import re
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Callable
 from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
@@ -57,6 +58,20 @@ class Voter:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
+
+    def prepare_vote(self, path: str, fields: dict[str, str]) -> Callable[[], None]:
+        """Read the token of the inbox; return what sends the vote as the page's script does."""
+        match = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', self.get("/approvals/"))
+        assert match
+        body = urllib.parse.urlencode(fields | {"csrfmiddlewaretoken": match[1]}).encode()
+        headers = {"Referer": f"{self.server.base}/approvals/", "HX-Request": "true"}
+        request = urllib.request.Request(self.server.base + path, body, headers)
+
+        def send() -> None:
+            with self._browser.open(request, timeout=2 * PATIENCE) as answer:
+                assert answer.status == 200
+
+        return send
 
     def waiting(self, run: str) -> dict[str, Any]:
         """Return the run's waiting call, as soon as there is one."""
