@@ -9,7 +9,7 @@ import pytest
 from tests.support.tables import loop_over
 from toolcards.core.policy.changes.inside_condition import InsideCondition
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
-from toolcards.core.policy.language.document import parse
+from toolcards.core.policy.language.document import PolicyError, parse
 
 ROOT = "/home/ann/shop"
 
@@ -157,3 +157,42 @@ def test_a_look_in_a_folder_of_the_project_needs_no_question() -> None:
     for folder, answer in ((f"{ROOT}/src", "allow"), (ROOT, "allow"), ("/etc", "ask"), ("..", "ask"), (None, "ask")):
         assert find_effect(looks, "exec_command", {"cmd": "git status", "workdir": folder}) == answer
         assert find_effect(looks, "exec_command", {"cmd": "git status", "workdir": f"{ROOT}/src"}, root="") == "ask"
+
+
+PROJECT = "/home/dev/work/shop"
+PATCH = "*** Begin Patch\n*** Update File: {}\n@@\n-a\n+b\n*** End Patch\n"
+MANIFEST_ROWS = [
+    ("Edit", {"file_path": f"{PROJECT}/pom.xml"}, True), ("Edit", {"file_path": f"{PROJECT}/web/pom.xml"}, True),
+    ("apply_patch", {"input": PATCH.format("core/pom.xml")}, True), ("Edit", {"file_path": f"{PROJECT}/a.py"}, True),
+    ("apply_patch", {"input": PATCH.format("a.py")}, True),
+    # near misses
+    ("Edit", {"file_path": f"{PROJECT}/Makefile"}, False),
+    ("Edit", {"file_path": f"{PROJECT}/.github/pom.xml"}, False),
+    ("Edit", {"file_path": f"{PROJECT}/.git/pom.xml"}, False), ("Edit", {"file_path": "/home/dev/pom.xml"}, False),
+    ("Edit", {"file_path": f"{PROJECT}/pom.xml/../../x/pom.xml"}, False),
+    ("Edit", {"file_path": f"{PROJECT}/pom.xml/../.env"}, False),
+    ("Edit", {"file_path": f"{PROJECT}/package.json"}, False),
+    ("apply_patch", {"input": PATCH.format("pom.xml") + PATCH.format(".github/workflows/a.yml")}, False),
+    ("apply_patch", {"input": PATCH.format("../pom.xml")}, False), ("Bash", {"command": "rm pom.xml"}, False),
+    ("Bash", {"command": "sed -i s/a/b/ pom.xml"}, False),
+    ("mcp__fs__edit_file", {"path": f"{PROJECT}/pom.xml"}, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tool", "args", "allowed"), MANIFEST_ROWS)
+def test_a_rule_may_name_manifests_that_edit_tools_change(tool: str, args: dict[str, Any], allowed: bool) -> None:
+    condition = {"path": "", "op": "inside_project", "value": ["pom.xml"]}
+    clause = {"kind": ["edit"], "args": [condition]}
+    request = PolicyRequest.for_tool(tool, input=args, root=PROJECT)
+    for rule, default in (
+        ({"effect": "allow", "match": clause}, "ask"), ({"effect": "ask", "match": {}, "unless": [clause]}, "allow"),
+    ):  # fmt: skip
+        policy = parse({"default": default, "rules": [rule]})
+        assert (decide(policy, request).effect is Effect.ALLOW) is allowed
+
+
+@pytest.mark.parametrize("value", [".env", ["pom.xml", ".mcp.json"], "settings.json", 1, [None], "*.xml", "a/pom.xml"])
+def test_only_manifests_can_be_named(value: Any) -> None:
+    condition = {"path": "", "op": "inside_project", "value": value}
+    with pytest.raises(PolicyError, match="expects nothing, or names of"):
+        parse({"rules": [{"effect": "allow", "match": {"args": [condition]}}]})

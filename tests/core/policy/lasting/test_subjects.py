@@ -81,6 +81,22 @@ IN_A_PROJECT: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ),
     ("Bash", {"command": "git push && git add -A"}, [("command", "`git push` and `git add`")]),
     ("Edit", {"file_path": f"{ROOT}/a.py"}, [("edits", "edits of files in this project")]),
+    (
+        "Edit",
+        {"file_path": f"{ROOT}/web/pom.xml"},
+        [
+            ("edits", "edits of files in this project"),
+            ("file", "edits of files in this project, `pom.xml` included"),
+        ],
+    ),
+    (
+        "apply_patch",
+        {"input": "*** Begin Patch\n*** Update File: pom.xml\n@@\n-a\n+b\n*** End Patch\n"},
+        [
+            ("edits", "edits of files in this project"),
+            ("file", "edits of files in this project, `pom.xml` included"),
+        ],
+    ),
     ("Read", {"file_path": "a.py"}, []),
 ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcards.core.policy.changes.changed_commands import locate_commands
@@ -22,11 +22,13 @@ class InsideCondition:
     """Whether the paths at `path` are inside of the project; of the whole input, everything that the call changes.
 
     `every`: all of them must be, else one is enough. `names_command`: the clause also says which commands may run.
+    `manifests`: names of protected files that edit tools may change.
     """
 
     path: tuple[str, ...]
     every: bool
     names_command: bool = False
+    manifests: frozenset[str] = frozenset()
     cost: int = 3
 
     @property
@@ -36,7 +38,7 @@ class InsideCondition:
 
     def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
         """Return the answer over everything that changes."""
-        key = ("inside", self.path, self.names_command)
+        key = ("inside", self.path, self.names_command, self.manifests)
         answers: tuple[Truth, ...] | None = context.remember(key, lambda: self._read(context))
         context.step()
         if segment is not None and answers is not None:
@@ -54,6 +56,7 @@ class InsideCondition:
             return None
         if self._takes_command(context):
             return self._locate_command(context)
+        project = replace(project, manifests=self.manifests)
         if not self.path:
             context.step(1 + count_characters(context.request.input) // CHARACTERS)
             answers = locate_edits(context.request, project)

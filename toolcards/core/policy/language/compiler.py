@@ -201,7 +201,7 @@ def _compile_argument(doc: ArgumentDoc, wide: bool, pointer: str) -> Condition:
     if operator.name == "reads_sql" and "*" in path:  # a query takes long to parse
         raise InvalidOperand(f"{pointer}/path", "value", "reads one argument: name it without *")
     if operator.name == "inside_project":
-        return InsideCondition(path, every)
+        return InsideCondition(path, every, manifests=operand)
     if operator.name in {"harms", "reads_by_name"}:
         if path:
             raise InvalidOperand(f"{pointer}/path", "value", "is about the whole call: leave it empty")

@@ -88,7 +88,9 @@ def _split_argument(argument: ArgumentDoc, subject: str) -> tuple[str, str]:
     if not argument.path and MATCHERS[argument.op].command:
         where = "the command"
     if not argument.path and argument.op == "inside_project":
-        where = "all that it changes"
+        names = argument.value if isinstance(argument.value, list) else [argument.value]
+        manifests = [name for name in names if isinstance(name, str)]
+        return "all that it changes", "is inside the project" + (f" or {_join_names(manifests)}" if manifests else "")
     if argument.op in _PHRASES and not argument.path:
         names = argument.value if isinstance(argument.value, list) else [argument.value]
         return "the call", _PHRASES_START.get(argument.op, "") + _join_names([_PHRASES[argument.op][n] for n in names])

@@ -16,7 +16,9 @@ from toolcards.client.common.tool_kinds import OWN, is_program_tool
 from toolcards.core.policy.evaluation_context import find_values
 from toolcards.core.policy.lasting.command_templates import list_templates
 from toolcards.core.policy.matching.hosts import parse_host_pattern, parse_url
+from toolcards.core.policy.matching.operands import MANIFESTS
 from toolcards.core.policy.matching.read_names import VERBS, is_program, reads_by_name
+from toolcards.core.policy.places.patches import read_patch
 from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.shell.catalogs import find_tool
 from toolcards.core.policy.shell.command_prefix import CommandPrefix, parse_prefix
@@ -46,13 +48,7 @@ WORK_WORDS = {
 # What stays in the project and can be undone there: who lets its tests run lets its files be changed, too.
 LOCAL_WORK = frozenset({"project", "scripts", "git", "files"})
 _EDIT_KINDS = frozenset({"read", "edit", "move"})
-# The files that name the packages and the scripts of a project: protected, and part of ordinary work.
-_MANIFESTS_TEXT = (
-    "package.json pyproject.toml setup.py setup.cfg requirements.txt Cargo.toml go.mod pom.xml build.gradle "
-    "build.gradle.kts settings.gradle settings.gradle.kts pubspec.yaml Gemfile composer.json mix.exs Makefile "
-    "CMakeLists.txt tsconfig.json Package.swift justfile Taskfile.yml tox.ini noxfile.py conftest.py"
-)
-_MANIFESTS = frozenset(_MANIFESTS_TEXT.split())
+_MAX_PATCH = 100_000  # characters of a patch in which files are looked for
 _FILE_ARGUMENTS = frozenset({"file_path", "filePath", "path", "target_file"})
 _ADDRESSES = ("url", "uri", "address", "href")
 
@@ -161,11 +157,17 @@ def _list_edits(request: PolicyRequest) -> Iterator[Subject]:
     if request.project is not None and "edit" in request.kinds and _EDIT_KINDS.issuperset(request.kinds):
         match = _in_project(request, {"kind": ["edit", "move"], "args": [INSIDE]})
         yield Subject("edits", "edits of files in this project", match)
-        for key, path in request.input.items():
-            if key in _FILE_ARGUMENTS and isinstance(path, str) and re.split(r"[\\/]", path)[-1] in _MANIFESTS:
-                condition = {"path": f"/{key}", "op": "eq", "value": path}
-                words = f"edits of `{path}`"
-                yield Subject("file", words, _in_project(request, {"kind": ["edit"], "args": [condition]}))
+        manifests = sorted({re.split(r"[\\/]", path)[-1] for path in _list_edited_files(request)} & MANIFESTS)
+        if manifests:
+            match = _in_project(request, {"kind": ["edit", "move"], "args": [INSIDE | {"value": manifests}]})
+            names = " and ".join(f"`{name}`" for name in manifests)
+            yield Subject("file", f"edits of files in this project, {names} included", match)
+
+
+def _list_edited_files(request: PolicyRequest) -> Iterator[str]:
+    for key, value in request.input.items():
+        if isinstance(value, str):
+            yield from (value,) if key in _FILE_ARGUMENTS else read_patch(value[:_MAX_PATCH]).paths
 
 
 def _list_hosts(request: PolicyRequest) -> Iterator[Subject]:

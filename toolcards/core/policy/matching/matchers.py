@@ -264,12 +264,13 @@ def touches(value: Touched, operand: frozenset[str]) -> Truth:
     return match_touched(value, operand)
 
 
-@matcher("inside_project", label="is inside the project", shape=operands.NOTHING)
-def inside_project(value: Value, operand: None) -> Truth:
+@matcher("inside_project", label="is inside the project", shape=operands.MANIFEST_NAMES)
+def inside_project(value: Value, operand: frozenset[str]) -> Truth:
     """The call changes only what is inside the project.
 
-    For everything that a call changes, leave the argument empty. Protected places such as .git do not count as inside.
-    Without a project the answer is unknown.
+    For everything that a call changes, leave the argument empty. Protected places such as .git do not count as inside,
+    except for files that edit tools change and that are named here, such as pom.xml. Without a project the answer is
+    unknown.
     """
     return UNKNOWN  # a value alone has no project: see changes.inside_condition
 

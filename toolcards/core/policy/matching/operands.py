@@ -117,6 +117,24 @@ NOTHING = OperandType("nothing", _check_no_value)
 TYPE_NAMES = OperandType("types", build_text_type(_check_type_name, frozenset).prepare)
 
 
+# The files that name the packages and the scripts of a project: protected, and part of ordinary work.
+_MANIFESTS_TEXT = (
+    "package.json pyproject.toml setup.py setup.cfg requirements.txt Cargo.toml go.mod pom.xml build.gradle "
+    "build.gradle.kts settings.gradle settings.gradle.kts pubspec.yaml Gemfile composer.json mix.exs Makefile "
+    "CMakeLists.txt tsconfig.json Package.swift justfile Taskfile.yml tox.ini noxfile.py conftest.py"
+)
+MANIFESTS = frozenset(_MANIFESTS_TEXT.split())
+
+
+def _check_manifests(value: Any) -> frozenset[str]:
+    """Return the manifests that a rule names, in lower case; raise ValueError for other files."""
+    names = [] if value is None or value is True else value if isinstance(value, list) else [value]
+    if not all(isinstance(name, str) and name in MANIFESTS for name in names):
+        raise ValueError(f"expects nothing, or names of {', '.join(sorted(MANIFESTS))}")
+    return frozenset(name.lower() for name in names)
+
+
+MANIFEST_NAMES = OperandType("lines", _check_manifests)
 HARMS = ("system", "history", "unread-code", "agent-permissions", "gate")  # see changes/harms.py
 
 

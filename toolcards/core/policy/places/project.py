@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 
@@ -32,10 +32,14 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The folder of a project, and the folder inside of it from which paths are seen."""
+    """The folder of a project, and the folder inside of it from which paths are seen.
+
+    `manifests`: names of files, in lower case, that are not protected here.
+    """
 
     root: ParsedPath
     folder: ParsedPath
+    manifests: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -51,7 +55,7 @@ class Project:
         answer, names = self._find(word)
         if answer is not TRUE or any(_GLOB & set(name) for name in names):
             return None
-        return Project(self.root, ParsedPath(self.root.root, (*self.root.parts, *names)))
+        return replace(self, folder=ParsedPath(self.root.root, (*self.root.parts, *names)))
 
     def locate(self, word: str, *, recursive: bool = False) -> Truth:
         """Return whether a path is inside of the project and not protected.
@@ -59,6 +63,8 @@ class Project:
         `recursive`: everything below the path is meant, as by `rm -r`; a folder with protected places is UNKNOWN then.
         """
         answer, names = self._find(word)
+        if names and not recursive and names[-1].lower() in self.manifests:
+            names = names[:-1]
         return answer if answer is not TRUE else min(answer, _find_harmless(names, recursive))
 
     def contains(self, word: str) -> Truth:
