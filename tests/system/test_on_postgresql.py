@@ -1,8 +1,8 @@
 """The writer keeps its promises on PostgreSQL too: tests that run on SQLite, again in a process of their own.
 
 They are those whose outcome could depend on the database: bodies that break off and come again, frames while plugins
-are asked, works while the database fails, transactions, repeated requests, undo against fetch, grants, and floods on a
-socket.
+are asked, works while the database fails, transactions, repeated requests, undo against fetch, grants, answers of
+reviewers, and floods on a socket.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ MODULES = [
     "tests/gate/agents/test_idempotency.py",
     "tests/gate/approvals/test_revocation.py",
     "tests/gate/decisions/test_grants.py",
+    "tests/gate/questions/test_review_answers.py",
 ]
 FLOODS = "tests/transports/agents/test_agent_socket.py"
 

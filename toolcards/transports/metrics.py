@@ -20,6 +20,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from toolcards import __version__, gate, outages
 from toolcards.audit import verification
+from toolcards.core.review.review_answer import ANSWERS
 from toolcards.database import report_outage
 from toolcards.models import Approval, Review, Run, ToolCall
 from toolcards.transports.api import read_rights
@@ -70,7 +71,7 @@ def count_rows() -> list[Metric]:
 def _count_reviews() -> dict[str, int]:
     """Count the finished reviews by answer; `failed` and `skipped` have none."""
     rows = Review.objects.filter(state="done").order_by().values_list("answer", "is_failure")
-    counts: Counter[str] = Counter()
+    counts = Counter(dict.fromkeys((*ANSWERS, "failed", "skipped"), 0))
     for answer, is_failure, count in rows.annotate(Count("id")):
         counts[answer or ("failed" if is_failure else "skipped")] += count
     return counts

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from typing import Any
 
+from toolcards.client.common.lookalikes import to_latin
 from toolcards.core.calls.card import Card
 
 MAX_SIZE = 64_000  # characters of the call as JSON; a larger one is not shown, so only people can approve it
@@ -62,9 +62,8 @@ def addresses_reviewer(call: dict[str, Any], name: str) -> bool:
 
 
 def _fold_text(text: str) -> str:
-    """Return the text in plain lower-case letters, without invisible characters and with single spaces."""
-    plain = unicodedata.normalize("NFKD", text).casefold()
-    return " ".join("".join(char for char in plain if unicodedata.category(char) not in {"Cf", "Mn"}).split())
+    """Return the text in plain lower-case letters, which lookalikes become, with single spaces."""
+    return " ".join(to_latin(word).casefold() for word in text.split())
 
 
 def _list_texts(value: Any) -> list[str]:
