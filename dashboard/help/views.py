@@ -35,8 +35,11 @@ ORDER = (
     "api",
     "hooks",
     "operations",
+    "settings",
+    "performance",
     "glossary",
 )
+_FOR_DEVELOPERS = frozenset({"architecture", "following"})
 _COMMENTS = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 _LINK = re.compile(r"(?P<name>[\w-]+)\.md(?P<anchor>#.*)?")
 
@@ -52,8 +55,8 @@ class Document:
 
 
 def list_documents() -> list[Document]:
-    """Return all documents, those that people need first at the top."""
-    names = sorted(path.stem for path in FOLDER.glob("*.md"))
+    """Return the documents for users, the most important ones first."""
+    names = sorted({path.stem for path in FOLDER.glob("*.md")} - _FOR_DEVELOPERS)
     names.sort(key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
     return [load_document(name) for name in names]
 
@@ -61,6 +64,8 @@ def list_documents() -> list[Document]:
 @cache
 def load_document(name: str) -> Document:
     """Return the document of that name; raises FileNotFoundError."""
+    if name in _FOR_DEVELOPERS:
+        raise FileNotFoundError(name)
     from markdown_it import MarkdownIt  # loaded with the first document, so that servers start sooner
 
     text = _COMMENTS.sub("", (FOLDER / f"{Path(name).name}.md").read_text())
@@ -103,7 +108,7 @@ def _keep_links_inside(token: Token) -> None:
             target = str(child.attrGet("href") or "")
             match = _LINK.fullmatch(target)
             outside = False
-            if match and (FOLDER / f"{match['name']}.md").exists():
+            if match and match["name"] not in _FOR_DEVELOPERS and (FOLDER / f"{match['name']}.md").exists():
                 child.attrSet("href", reverse("help-document", args=[match["name"]]) + (match["anchor"] or ""))
             elif "://" in target:
                 child.attrSet("rel", "noopener")

@@ -1,4 +1,4 @@
-"""The README's tables say what the code says, and links in the pages lead somewhere."""
+"""Tables of settings, commands and recipes say what the code says, and links in the pages lead somewhere."""
 
 from __future__ import annotations
 
@@ -15,12 +15,19 @@ from toolcards.core.calls.card import ToolCallState
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+SETTINGS = (ROOT / "docs/settings.md").read_text()
+PAGES = {
+    "`protocol=`": (ROOT / "docs/api.md").read_text(),
+    "Variable": SETTINGS,
+    "Command": SETTINGS,
+    "`make …`": (ROOT / "CONTRIBUTING.md").read_text(),
+}
 FOLDERS = [ROOT / "toolcards/management/commands", ROOT / "dashboard/management/commands"]
 
 
 def table(heading: str) -> list[str]:
     """Return the first cells, without their backticks, of the table whose first heading this is."""
-    lines = README.split(f"| {heading} |", 1)[1].splitlines()[2:]
+    lines = PAGES.get(heading, README).split(f"| {heading} |", 1)[1].splitlines()[2:]
     rows = []
     for line in lines:
         if not line.startswith("|"):
@@ -42,12 +49,12 @@ def test_every_setting_is_listed() -> None:
 
 
 def test_every_setting_that_a_file_may_hold_is_named() -> None:
-    paragraph = README.split("`_FILE` after the name", 1)[1].split("| Variable |", 1)[0]
+    paragraph = SETTINGS.split("`_FILE` after the name", 1)[1].split("| Variable |", 1)[0]
     assert set(re.findall(r"`([A-Z_]+)`", paragraph)) == {name.upper() for name in SECRET_NAMES}
 
 
 def test_every_plain_default_is_true() -> None:
-    rows = re.findall(r"^\| `TOOLCARDS_(\w+)` \|.*\| `([^`]+)` \|$", README, re.MULTILINE)
+    rows = re.findall(r"^\| `TOOLCARDS_(\w+)` \|.*\| `([^`]+)` \|$", SETTINGS, re.MULTILINE)
     real = {name: Environment.model_fields[name.lower()].default for name, _ in rows}
     default_texts = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in real.items()}
     assert dict(rows) == default_texts
@@ -72,6 +79,8 @@ def test_every_make_target_is_listed() -> None:
     "file",
     [
         "README.md",
+        "CONTRIBUTING.md",
+        "docs/settings.md",
         "docs/operations.md",
         "docs/performance.md",
         "docs/connect-python.md",

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from dashboard.help import views
 
-NAMES = [path.stem for path in sorted(views.FOLDER.glob("*.md"))]
+NAMES = [document.name for document in views.list_documents()]
 
 
 @pytest.mark.django_db
@@ -34,7 +34,7 @@ def test_help_is_for_people_who_are_signed_in(client: Client) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("name", ["nothing", "..%2fREADME", "README"])
+@pytest.mark.parametrize("name", ["nothing", "..%2fREADME", "README", "architecture"])
 def test_an_unknown_document_is_not_found(client: Client, a_person: Any, name: str) -> None:
     client.force_login(a_person("viewer"))
     assert client.get(f"/help/{name}/").status_code == 404
