@@ -1,6 +1,6 @@
 """Questions of one session that outlive their requests, so that a client with a short limit gets each answer.
 
-Before the client's limit a waiting call answers with `ASK_AGAIN`, and its question stays. The same call again (same
+Before the client's limit a waiting call is answered (see `waits`), and its question stays. The same call again (same
 tool, definition, arguments and answers to the server) attaches to it: it is asked under the same call id, for which the
 gate has one question and one permit. Changed arguments are a new question. A call that arrives while its twin waits
 shares the twin's question, and one approval runs one of them.
@@ -19,11 +19,6 @@ from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.client.decisions.answers import make_denial
 from toolcards.mcp.gate_link import wait_for_answer
 
-ASK_AGAIN = (
-    "Waiting for approval: a person was asked and has not answered yet (approval {id}). The call has not run, and it"
-    " is not denied. To get the answer, call the same tool again with exactly the same arguments. Other arguments are"
-    " a new question."
-)
 RAN_ONCE = "This call was approved once, and an identical call has used the approval. Call the tool again to ask again."
 REQUEST_ENDED = "The request ended. Another one waits for the answer."
 MAX_OPEN = 1_000  # the oldest ones without a request are withdrawn

@@ -16,7 +16,7 @@ from toolcards.client.values.repair_loop import find_trouble, make_refusal
 from toolcards.mcp.continuations import LONGEST_NOTE, MAX_ROUNDS, TOO_LONG, TOO_MANY, Continuations, describe_answers
 from toolcards.mcp.elicitation import AUTO, Elicitations
 from toolcards.mcp.gate_link import Reports
-from toolcards.mcp.held_questions import ASK_AGAIN, HeldQuestions, make_key
+from toolcards.mcp.held_questions import HeldQuestions, make_key
 from toolcards.mcp.messages import (
     CLIENT_INFO,
     ELICIT,
@@ -35,6 +35,7 @@ from toolcards.mcp.messages import (
 )
 from toolcards.mcp.tasks import Tasks
 from toolcards.mcp.tool_list import ToolList, identify
+from toolcards.mcp.waits import answer_waiting, take_waits
 
 DUPLICATE = "Another call with the same id is open, so this call did not run."
 RESERVED_NAME = "This name is reserved for forms of the server, so the call did not run."
@@ -118,6 +119,7 @@ class Session:
             return self._refuse(call, f"{NO_DECISION}: {error}", "gate_error")
 
     def _decide(self, call: HeldCall, request: Message) -> HeldCallResult:
+        request, waits = take_waits(request)
         params = get_object(request, "params")
         name, args = params.get("name"), params.get("arguments", {})
         if not isinstance(name, str) or not isinstance(args, dict):
@@ -136,7 +138,8 @@ class Session:
             self._withdraw(call, decision)
             return HeldCallResult()
         if decision.waiting:
-            return self._refuse(call, ASK_AGAIN.format(id=decision.approval), "waiting")
+            self._drop(call)
+            return HeldCallResult(answer=answer_waiting(request, waits, decision.approval))
         if not decision.allowed:
             return self._refuse(call, decision.text or "This call was denied.", decision.code)
         if decision.edited:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.gate_commands import pass_working_time
 from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.gate.decisions.decision_request import DecideCall
@@ -87,3 +88,14 @@ def test_the_question_of_an_agents_own_prompt_is_not_shared(source: Source, a_ru
     ready = f.InputReady("c1", "push", CALL["args"], True)
     a_run("r", ready, f.ApprovalRequested("c1", id="apr_own", votable=True))
     assert not twin_of(ask(source, "c2", "r"))
+
+
+NOWHERE = {"place": "", "root": ""}
+
+
+def test_without_a_place_calls_of_two_runs_are_twins_once_the_first_agent_is_away(source: Source) -> None:
+    first = ask(source, "c1", "r1", **NOWHERE)
+    assert not twin_of(ask(source, "c1", "r2", **NOWHERE)), "two live runs may work on two things"
+    assert twin_of(ask(source, "c2", "r1", **NOWHERE)) == first["approval"]["id"]
+    pass_working_time(7_200)
+    assert twin_of(ask(source, "c1", "r3", **NOWHERE)) == first["approval"]["id"]

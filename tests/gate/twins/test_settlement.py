@@ -32,7 +32,9 @@ def _rules(policy: Any, an_approver: Any) -> None:
 
 
 def ask(source: Source, call: str, run: str = "r", **more: Any) -> dict[str, Any]:
-    return gate.decide(source, gate.DecisionRequest(run=run, call_id=call, tool="push", args=ARGS, **more))
+    return gate.decide(
+        source, gate.DecisionRequest(run=run, call_id=call, tool="push", args=ARGS, **({"place": "here"} | more))
+    )
 
 
 def fetch(source: Source, decision: dict[str, Any]) -> dict[str, Any]:

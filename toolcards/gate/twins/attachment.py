@@ -3,7 +3,8 @@
 People see the earlier question only, and its answer settles both (settlement.py). The run may be another one: the
 session of a gateway that was killed is gone, and its next one asks again. So everything else that a person sees must be
 equal, and what policy requires of an answer; and so must be what a call works on besides its arguments: the project's
-root, the folder, and the place that a client names.
+root, the folder, and the place that a client names. Where neither a root nor a place is known, two runs may work on two
+things with equal words: then only calls of one run are twins, and those of a run whose agent is away.
 """
 
 from __future__ import annotations
@@ -46,9 +47,16 @@ def find_twin(
         return ""
     identity = _identify(card)
     for row, candidate in _list_candidates(tx, memory.row.source_id, digest_input(card), channel, fit_text(place, 200)):
-        if _identify(candidate) == identity and _has_terms(row, decision):
+        is_same = _identify(candidate) == identity and _has_terms(row, decision)
+        if is_same and may_share(memory.row.pk, row, candidate):
             return row.twin or row.id
     return ""
+
+
+def may_share(run: int, row: Approval, card: Card) -> bool:
+    """Return whether an equal call of the run may have this answer."""
+    is_place_known = bool(row.place or (card.decision and card.decision.moment.get("root")))
+    return row.run_id == run or is_place_known or bool(card.approval and card.approval.away)
 
 
 def _list_candidates(
@@ -66,14 +74,14 @@ def _list_candidates(
             card = memory.board.cards[ordinal]
             columns = tx.approval_columns.get(card.approval.id) if card.unanswered and card.approval else None
             if columns is not None and (columns.get("channel"), columns.get("place", "")) == (channel, place):
-                yield _build_row(card, columns), card
+                yield _build_row(memory, card, columns), card
 
 
-def _build_row(card: Card, columns: dict[str, Any]) -> Approval:
+def _build_row(memory: RunMemory, card: Card, columns: dict[str, Any]) -> Approval:
     """Return the row of a question that this commit writes."""
     assert card.approval is not None
-    terms = {name: columns[name] for name in ("rules", "terms") if name in columns}
-    return Approval(id=card.approval.id, twin=card.approval.twin, **terms)
+    known_columns = {name: columns[name] for name in ("rules", "terms", "place") if name in columns}
+    return Approval(id=card.approval.id, run_id=memory.row.pk, twin=card.approval.twin, **known_columns)
 
 
 def _has_terms(row: Approval, decision: PolicyDecision) -> bool:
