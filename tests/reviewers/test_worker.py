@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -35,9 +36,20 @@ def model() -> Iterator[FakeModel]:
 
 @pytest.fixture(scope="module")
 def server(model: FakeModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that may reach the model."""
-    with Server(tmp_path_factory.mktemp("reviewed"), webhook_private=model.host) as running:
+    """A server that may reach the model, and run a command."""
+    folder = tmp_path_factory.mktemp("reviewed")
+    script = folder / "guard.py"
+    script.write_text(GUARD)
+    settings = {"webhook_private": model.host, "reviewer_commands": f"guard={sys.executable} {script}"}
+    with Server(folder, **settings) as running:
         yield running
+
+
+GUARD = """
+import json, sys
+call = json.load(sys.stdin)["call"]
+print(json.dumps({"answer": "deny", "reason": call["input"]["command"] + " is not for today."}))
+"""
 
 
 def activate_reviewer(server: Server, model: FakeModel, **reviewer: Any) -> None:
@@ -106,6 +118,27 @@ def test_what_a_reviewer_cannot_approve_waits_for_a_person(
     assert SECRET not in json.dumps([body for _, body in model.requests])
     vote(server, run.replace(" ", "%20"), "deny")
     assert read_decision(server, decision)["by"]["kind"] == "human"
+
+
+def test_a_command_answers_too(server: Server) -> None:
+    document = build_policy()
+    activate(server, document | {"reviewers": {NAME: {"kind": "command", "command": "guard", "mode": "enforce"}}})
+    decision = read_decision(server, ask(server, "command", command="make report"))
+    assert (decision["decision"], decision["by"]["kind"]) == ("deny", "reviewer")
+    assert "make report is not for today." in decision["reason"]["text"]
+
+
+def test_after_a_crash_the_question_is_with_people(server: Server, model: FakeModel) -> None:
+    activate_reviewer(server, model, timeout=60)
+    count = len(model.requests)
+    decision = ask(server, "crash", command="make sleep over a crash")
+    until(lambda: len(model.requests) > count)
+    server.kill()
+    server.start()
+    assert server.get(decision["approval"]["poll"].partition("?")[0])["decision"] == "ask"
+    vote(server, "crash", "deny")
+    assert read_decision(server, decision)["by"]["kind"] == "human"
+    assert len(model.requests) == count + 1
 
 
 def test_a_person_may_answer_first(server: Server, model: FakeModel) -> None:
