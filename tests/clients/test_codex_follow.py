@@ -1,4 +1,4 @@
-"""The real Codex CLI under *Follow the agent*: work in the project is its own, the rest is asked about or denied.
+"""The real Codex CLI under *Follow the agent*: what looks is its own, the rest is asked about or denied.
 
 Same version, model and connection as in test_codex.
 """
@@ -43,16 +43,17 @@ def codex(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Codex]:
         created.stop()
 
 
-@pytest.mark.parametrize("scenario", ["looks", "project"])
-def test_what_looks_or_works_in_the_project_is_left_to_codex(server: Server, codex: Codex, scenario: str) -> None:
-    card = await_run_end(server, codex.start(scenario))["call_0"]
+def test_what_only_looks_is_left_to_codex(server: Server, codex: Codex) -> None:
+    card = await_run_end(server, codex.start("looks"))["call_0"]
     assert (card["approval"], card["decision"]["by"]["kind"]) == (None, "default")
-    assert (codex.project / "out" / "ran.txt").exists() == (scenario == "project")
 
 
-@pytest.mark.parametrize("vote", ["approve", "deny"])
-def test_what_leaves_the_project_is_asked_about_here(server: Server, codex: Codex, vote: str) -> None:
-    codex.start("outside")
+@pytest.mark.parametrize(("scenario", "vote"), [("outside", "approve"), ("outside", "deny"), ("project", "deny")])
+def test_what_leaves_the_project_or_may_do_so_is_asked_about(
+    server: Server, codex: Codex, scenario: str, vote: str
+) -> None:
+    """The folder of a command is not in Codex's hooks, so that what changes files may be anywhere."""
+    codex.start(scenario)
     run = codex.session()
     gating.vote(server, run, vote, reason="not there")
     codex.finish()

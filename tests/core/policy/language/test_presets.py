@@ -158,3 +158,11 @@ def test_the_forms_of_each_starter_are_listed_with_the_present_one_last(name):
 def test_a_policy_that_a_person_wrote_is_no_form_of_a_starter():
     own_policy = {**PRESETS["ask-on-writes"].document, "default": "deny"}
     assert find_newer_form(digest(own_policy)) == ""
+
+
+@pytest.mark.parametrize("program", ["claude-code", "codex"])
+def test_a_command_that_looks_is_left_to_the_agent_under_the_name_that_its_hooks_have(program: str) -> None:
+    request = PolicyRequest.for_tool(
+        "Bash", program=program, input={"command": "git status; ls"}, has_input=True, is_known=True
+    )
+    assert decide(POLICIES["follow-the-agent"], request).effect is Effect.ALLOW
