@@ -10,7 +10,7 @@ from toolcards.core.policy.lasting.subjects import list_subjects
 from toolcards.core.policy.request import PolicyRequest
 
 PUSHES = [("like", "`git push -u origin fix/…`"), ("command", "`git push -u origin fix/x`")]
-LOCAL = ("local", "tests, builds, scripts, local git and file commands in this project")
+LOCAL = ("local", "edits, tests, builds, scripts, local git and file commands in this project")
 SUBJECTS: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("Bash", {"command": "git push -u origin fix/x"}, PUSHES),
     ("exec_command", {"cmd": "git push -u origin fix/x"}, PUSHES),

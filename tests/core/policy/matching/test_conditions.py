@@ -95,3 +95,21 @@ def test_an_exception_for_harmless_commands_covers_only_calls_all_of_whose_comma
     calls = [{"command": ["ls"]}, {"command": ["ls"], "action": {"command": ["rm", "x"]}}]
     effects = [decide(compiled, PolicyRequest.for_tool("local_shell", input=args)).effect.value for args in calls]
     assert effects == ["allow", "ask"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "allowed"),
+    [
+        ("Edit", {"file_path": "/srv/shop/a.py"}, True), ("Bash", {"command": "pytest -q"}, True),
+        ("Edit", {"file_path": "/srv/shop/.git/config"}, False), ("Edit", {"file_path": "/etc/a"}, False),
+        ("Bash", {"command": "git push"}, False), ("delete_file", {"target_file": "/srv/shop/a.py"}, False),
+        ("send_reply", {"id": 1}, False), ("Read", {"file_path": "/srv/shop/a.py"}, False), ("run_python", {}, False),
+    ],
+)  # fmt: skip
+def test_one_rule_covers_edits_and_commands_of_a_project(tool, args, allowed):
+    conditions = [
+        {"path": "", "op": "effect", "value": ["none", "edits", "project"]}, {"path": "", "op": "inside_project"},
+    ]  # fmt: skip
+    rule = {"effect": "allow", "match": {"kind": ["execute", "edit", "move"], "args": conditions}}
+    request = PolicyRequest.for_tool(tool, input=args, root="/srv/shop")
+    assert (decide(parse({"default": "ask", "rules": [rule]}), request).effect is Effect.ALLOW) is allowed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.tables import loop_over
 from toolcards.core.policy.shell import analysis
 from toolcards.core.policy.shell.analysis import (
@@ -14,6 +16,7 @@ from toolcards.core.policy.shell.analysis import (
 )
 from toolcards.core.policy.shell.plain.parser import parse_line
 from toolcards.core.policy.shell.program_match import NO_EFFECTS
+from toolcards.core.policy.shell.script import read_line
 
 EFFECTS = {"d": "deletes", "w": "writes", "s": "sends", "r": "runs"}
 
@@ -105,6 +108,21 @@ def test_a_redirection_of_a_command_inside_is_a_write() -> None:
         assert (result.read_only, result.targets, "writes" in result.does) == (False, ("out",), True)
     assert analyze("bash -c 'cat < f > /dev/null'").read_only
     assert analyze("bash -c 'cat < f'").inputs == ("f",)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_write"),
+    [
+        ("curl -s -o /dev/null http://localhost:1/", False), ("curl -s -o/dev/null http://localhost:1/", False),
+        ("curl -s --output=/dev/null http://localhost:1/", False), ("sort -o /dev/null a", False),
+        ("curl -s -o /dev/null -o x http://localhost:1/", True), ("curl -s -o /dev/null/x http://localhost:1/", True),
+        ("curl -s -o /dev/sda http://localhost:1/", True), ("curl -s -D /dev/null -o x http://localhost:1/", True),
+        ("sort -o /dev/null -o a a", True), ("sort -o /dev/./null a", True),
+    ],
+)  # fmt: skip
+def test_an_output_that_is_thrown_away_is_no_write(line: str, is_write: bool) -> None:
+    (segment,) = read_line(line).segments
+    assert ("writes" in segment.analysis.does) is is_write and bool(segment.doubt) is is_write
 
 
 def test_a_deletion_is_a_write_too() -> None:

@@ -44,7 +44,7 @@ _VALUES: dict[str, Callable[[Any], Any]] = {
     "host_in": lambda operand: f"https://{_spell(str(operand))}/",
     "inside_project": lambda _: _FILES[0],
     "exists": lambda _: "a",
-    "effect": lambda operand: _COMMANDS[operand],
+    "effect": lambda operand: _COMMANDS.get(operand, _FILES[0]),
 }  # a value for which the condition holds, by operator
 
 

@@ -104,7 +104,7 @@ def _split_argument(argument: ArgumentDoc, subject: str) -> tuple[str, str]:
 _EFFECTS = {
     "runs": "runs other programs", "none": "only reads", "project": "runs tests or builds",
     "scripts": "runs scripts of the project", "git": "works in local git", "packages": "installs packages",
-    "files": "changes named files", "containers": "runs local containers",
+    "files": "changes named files", "edits": "edits files", "containers": "runs local containers",
 }  # fmt: skip
 _PHRASES = {
     "harms": {

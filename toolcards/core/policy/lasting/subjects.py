@@ -23,6 +23,7 @@ from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.shell.catalogs import find_tool
 from toolcards.core.policy.shell.command_prefix import CommandPrefix, parse_prefix
 from toolcards.core.policy.shell.program_match import match_program
+from toolcards.core.policy.shell.rule_operands import EDITS
 from toolcards.core.policy.shell.script import CommandSegment, Script, read_command
 from toolcards.core.policy.shell.work.templates import SLOT
 from toolcards.core.policy.statements import only_reads
@@ -111,14 +112,16 @@ def _list_work(request: PolicyRequest, script: Script) -> Iterator[Subject]:
     if request.project is None or not classes or not all(segment.work for segment in changes):
         return
     if classes <= LOCAL_WORK:
-        yield _describe_work(request, "local", "tests, builds, scripts, local git and file commands", LOCAL_WORK)
+        words = "edits, tests, builds, scripts, local git and file commands"
+        yield _describe_work(request, "local", words, LOCAL_WORK | {EDITS})
     words = " and ".join(text for name, text in WORK_WORDS.items() if name in classes)
     yield _describe_work(request, "work", words, classes)
 
 
 def _describe_work(request: PolicyRequest, name: str, words: str, classes: frozenset[str]) -> Subject:
     effects = {"path": "", "op": "effect", "value": ["none", *sorted(classes)]}
-    match = _in_project(request, {"kind": ["execute"], "args": [effects, INSIDE]})
+    kinds = ["execute", "edit", "move"] if EDITS in classes else ["execute"]
+    match = _in_project(request, {"kind": kinds, "args": [effects, INSIDE]})
     return Subject(name, f"{words} in this project", match)
 
 

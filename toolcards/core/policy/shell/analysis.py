@@ -29,6 +29,7 @@ from toolcards.core.policy.shell.program_match import (
 
 MAX_DEPTH = 6
 ALL_EFFECTS = frozenset(EFFECTS)
+_OUTPUTS = frozenset({"-o", "--output"})
 _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _FOLDER_COMMANDS = frozenset({"cd", "pushd", "popd", "chdir"})
 _MOVING_OPTIONS = frozenset({"-execdir", "-okdir"})  # which run a command in the folder of each file
@@ -95,6 +96,7 @@ def _analyze_form(words: tuple[str, ...], globs: Globs, place: ProgramMatch, dep
         return _analyze_lenient_form(words, globs, place)
     style = "posix" if form.wraps and form.style == "gnu" else form.style
     arguments = read_arguments(words, place.length, form.kinds, style, form.rest, globs.leading)
+    _drop_discarded_outputs(form, arguments)
     if form.shows & arguments.names and not arguments.unknown:
         return CommandAnalysis(read_only=True)
     inner, unread = find_nested_commands(words, globs, form, arguments)
@@ -226,6 +228,12 @@ def _reads_stdin(form: ProgramForm, arguments: Arguments, inner: tuple[ParsedCom
         return False
     operands = [word for _, word in arguments.operands]
     return not operands or operands[0] in _STDIN
+
+
+def _drop_discarded_outputs(form: ProgramForm, arguments: Arguments) -> None:
+    """Leave out options that only throw the output away, such as `-o /dev/null`."""
+    outputs = _OUTPUTS & form.effects.get("writes", NO_EFFECTS)
+    arguments.options = [each for each in arguments.options if each[0] not in outputs or each[1] != "/dev/null"]
 
 
 # ---------------------------------------------------------------- read-only commands

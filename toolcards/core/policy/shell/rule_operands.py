@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +11,8 @@ from toolcards.core.policy.shell.command_prefix import CommandPrefix
 from toolcards.core.policy.shell.script import CommandSegment, Likelihood, Script
 from toolcards.core.policy.shell.work.classes import WORK
 
-READ_ONLY = "none"
+READ_ONLY, EDITS = "none", "edits"
+_EDIT_KINDS = frozenset({"read", "edit", "move"})
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,10 @@ def _group_by_name(pairs: Iterable[tuple[str, CommandPrefix]]) -> dict[str, list
 
 @dataclass(frozen=True)
 class EffectOperand:
-    """The effects and classes of work that one rule names; `none` means that the command is read-only."""
+    """The effects and classes of work that one rule names; `none` means that the command is read-only.
+
+    `edits` is what edit tools do, which take no command.
+    """
 
     effects: frozenset[str]
 
@@ -89,6 +93,10 @@ class EffectOperand:
     def heads(self) -> None:
         """Return None: an effect names no program."""
         return
+
+    def covers_tool(self, kinds: Collection[str]) -> bool:
+        """Return whether one of them covers a tool of these kinds."""
+        return EDITS in self.effects and "edit" in kinds and _EDIT_KINDS.issuperset(kinds)
 
     def match_narrowly(self, segment: CommandSegment) -> tuple[Likelihood, str]:
         """Return whether the segment has only these effects, and the doubt."""
@@ -118,7 +126,7 @@ def _match_work(script: Script, classes: frozenset[str]) -> Likelihood:
 
 def parse_effect(text: str) -> str:
     """Return the effect that a rule names; raise ValueError for other texts."""
-    if text not in {*EFFECTS, *WORK, READ_ONLY}:
-        raise ValueError(f"expects {', '.join((*EFFECTS, *WORK))} or {READ_ONLY}")
+    if text not in {*EFFECTS, *WORK, EDITS, READ_ONLY}:
+        raise ValueError(f"expects {', '.join((*EFFECTS, *WORK, EDITS))} or {READ_ONLY}")
     load_programs()  # loaded now and not in the first decision
     return text

@@ -29,6 +29,9 @@ _VARIABLE = re.compile(
     r"|UPDATE|SEED|THREADS|JOBS|WORKERS|COUNT|CASES|TIMEOUT|MODE|VERBOSE|QUIET|COLOR|TZ|CI|MPLBACKEND|GOMAXPROCS|TEST"
     r"|TESTS|LIMIT|SIZE|PYTHONPATH|CYPRESS|HEADLESS|BROWSER|STATIC|FEATURES|STRICT|SNAPSHOTS)"
 )
+_HARMLESS_ASSIGNMENTS = frozenset(
+    {"RUSTFLAGS=-D warnings", "RUSTDOCFLAGS=-D warnings", "GIT_EDITOR=true", "GIT_SEQUENCE_EDITOR=true", "EDITOR=true"}
+)
 _HOST = re.compile(r"(?:^|_)(?:HOST|URL|URI|ADDR|ADDRESS|DSN)$")
 _MAX_WORD = 256
 
@@ -45,6 +48,8 @@ def is_tame(word: str, project: Project) -> bool:
 
 def is_tame_assignment(word: str, project: Project | None) -> bool:
     """Return whether `NAME=value` may stand before a program of the project."""
+    if word in _HARMLESS_ASSIGNMENTS:
+        return project is not None
     name, sign, value = word.partition("=")
     if not sign or project is None or not _VARIABLE.fullmatch(name) or "/tmp" in value:  # noqa: S108
         return False
