@@ -62,6 +62,33 @@ def test_what_looks_alike_and_is_harmless_is_not_of_high_risk(tool: str, value: 
     assert assess(tool, value).level == "medium"
 
 
+@loop_over(("tool", "value", "reasons"), [
+    ("execute_sql", {"sql": "UPDATE orders SET paid = 1"}, ("deletes or overwrites data",)),
+    ("execute_sql", {"sql": "update only orders as o set paid = 1 -- where"}, ("deletes or overwrites data",)),
+    ("execute_sql", {"sql": "UPDATE orders SET paid = 1 WHERE id = 7"}, ("changes rows of a database",)),
+    ("execute_sql", {"sql": "delete from orders where id = 7"}, ("changes rows of a database",)),
+    ("execute_sql", {"sql": "INSERT INTO orders VALUES (1)"}, ("changes rows of a database",)),
+    ("execute_sql", {"sql": "SELECT updated_at FROM orders"}, ()),
+    ("ask_docs", {"query": "how to insert into a list"}, ()),
+    ("http_request", {"method": "delete", "url": "https://a.example/orders/7"}, ("changes something over HTTP",)),
+    ("http_request", {"method": "PUT", "url": "https://a.example/orders/7"}, ("changes something over HTTP",)),
+    ("http_request", {"method": "GET", "url": "https://a.example/orders/7"}, ()),
+    ("send_email", {"to": "all@customers.example"}, ("reaches many people", "sends data or money")),
+    ("send_email", {"to": "@channel"}, ("reaches many people", "sends data or money")),
+    ("send_email", {"to": [f"p{n}@a.example" for n in range(5)]}, ("reaches many people", "sends data or money")),
+    ("send_email", {"to": "a@a.example, b@a.example", "cc": "c@a.example"}, ("sends data or money",)),
+    ("send_email", {"to": "allison@a.example"}, ("sends data or money",)),
+    ("Bash", {"command": "chmod -R go-w src"}, ("changes the rights of a whole folder",)),
+    ("Bash", {"command": "chown --recursive app src"}, ("changes the rights of a whole folder",)),
+    ("Bash", {"command": "chmod +x run.sh"}, ()),
+    ("merge_pull_request", {"number": 91}, ("publishes, merges or deploys",)),
+    ("deploy_service", {"name": "shop"}, ("sends data or money", "publishes, merges or deploys")),
+])  # fmt: skip
+def test_tools_of_data_have_their_hints(tool: str, value: Any, reasons: tuple[str, ...]) -> None:
+    risk = assess(tool, value)
+    assert (risk.reasons, risk.level) == (reasons, "high" if "deletes or overwrites data" in reasons else "medium")
+
+
 def test_a_grave_hint_outranks_a_rule_that_says_low() -> None:
     assert assess("Bash", {"command": "ls"}, "low").level == "low"
     assert assess("Bash", {"command": "rm -rf /"}, "low").level == "high"

@@ -31,6 +31,7 @@ from toolcards.core.risk.hints import (
     SECRETS,
     SYSTEM_FILES,
     TOO_LARGE,
+    WHOLE_FOLDER,
     Hint,
 )
 
@@ -97,10 +98,10 @@ COMMANDS: list[tuple[set[Hint], list[str]]] = [
     ({ACCESS_FILES, SECRETS}, [f"tee -a {KEYS}", f"cp key {KEYS}"]),
     ({SECRETS}, [f"cp {KEYS} key"]),
     ({ACCESS_FILES, OTHER_RIGHTS}, ["echo x | sudo tee /etc/sudoers"]),
-    ({OPEN_PERMISSIONS, SYSTEM_FILES}, ["chmod -R 777 /", "chmod -R 777 /etc"]),
+    ({OPEN_PERMISSIONS, SYSTEM_FILES, WHOLE_FOLDER}, ["chmod -R 777 /", "chmod -R 777 /etc"]),
     ({OPEN_PERMISSIONS}, [f"chmod {mode} a" for mode in ("777", "0666", "o+w", "a+rwx", "+w", "1773", "uo+w", "662")]),
     (set(), [f"chmod {mode} a" for mode in ("755", "664", "u+w", "go-w", "+x", "o=r", "o+r", "770")]),
-    ({SYSTEM_FILES}, ["chown -R me /", "dd if=/dev/zero of=/dev/sda"]),
+    ({SYSTEM_FILES, WHOLE_FOLDER}, ["chown -R me /"]), ({SYSTEM_FILES}, ["dd if=/dev/zero of=/dev/sda"]),
     ({SYSTEM_FILES}, ["echo x > /etc/hosts"]),
 ]  # fmt: skip
 

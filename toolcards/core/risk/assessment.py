@@ -17,14 +17,26 @@ from toolcards.core.risk.commands import (
     find_word_list_hints,
 )
 from toolcards.core.risk.hints import (
+    CHANGES_OVER_HTTP,
+    CHANGES_ROWS,
     DELETES,
+    MANY_PEOPLE,
     MOVES_LARGE_AMOUNT,
     NETWORK,
+    RELEASES,
     SENDS_OR_PAYS,
     TOO_LARGE,
     Hint,
 )
-from toolcards.core.risk.values import Leaf, find_location_hints, is_destructive_sql, is_large_amount, list_leaves
+from toolcards.core.risk.values import (
+    Leaf,
+    changes_rows,
+    find_location_hints,
+    is_destructive_sql,
+    is_large_amount,
+    list_leaves,
+    reaches_many,
+)
 
 LEVELS = ("high", "medium", "low")
 MAX_REASONS = 3  # reasons on a card
@@ -34,6 +46,9 @@ _COMMAND_FIELDS = frozenset({"command", "commands", "commandline", "cmd", "scrip
 _CODE_FIELDS = frozenset({"code", "source", "expression", "javascript", "python"})
 _QUERY_FIELDS = frozenset({"sql", "query", "queries", "statement", "statements"})
 _ACTION_FIELDS = frozenset({"action", "operation", "type", "method", "event"})
+_METHOD_FIELDS = frozenset({"method", "verb", "http_method", "httpmethod"})
+_CHANGING_METHODS = frozenset({"DELETE", "PUT", "PATCH"})
+_RELEASES = frozenset({"merge", "deploy", "publish", "release", "rollback", "promote"})
 _LOOKING_KINDS = frozenset({"read", "search", "think", "fetch"})
 _PAYS = frozenset({"pay", "payment", "payout", "transfer", "charge", "refund", "buy", "wire", "withdraw", "purchase"})
 _SENDS = frozenset({"send", "order", "email", "publish", "deploy", "post"}) | _PAYS
@@ -95,8 +110,11 @@ def _find_hints(card: Card, severity: str) -> Iterator[Hint]:
     yield from _find_input_hints(card.input, tool.name, kinds)
     if card.approval is not None and card.approval.has_edited:  # the edit that a first approver proposes
         yield from _find_input_hints(card.approval.edited, tool.name, kinds)
-    if _SENDS.intersection(tool_kinds.split_words(tool.name)):
+    words = tool_kinds.split_words(tool.name)
+    if _SENDS.intersection(words):
         yield SENDS_OR_PAYS
+    if _RELEASES.intersection(words):
+        yield RELEASES
     if tool.kind == "fetch":
         yield NETWORK
     if len(card.agent_path) >= MIN_DEEP_LEVEL:
@@ -119,6 +137,8 @@ def _find_input_hints(value: Any, tool: str, kinds: set[str]) -> Iterator[Hint]:
     leaves, is_complete = list_leaves(value)
     if not is_complete:
         yield TOO_LARGE
+    if not kinds <= _LOOKING_KINDS and reaches_many(leaves):
+        yield MANY_PEOPLE
     yield from _find_shell_hints(value, leaves, tool)
     is_read_only = kinds <= _LOOKING_KINDS
     can_pay = bool(_PAYS.intersection(tool_kinds.split_words(tool))) or any(
@@ -131,8 +151,13 @@ def _find_input_hints(value: Any, tool: str, kinds: set[str]) -> Iterator[Hint]:
         if isinstance(leaf.value, str):
             yield from find_location_hints(leaf, is_read_only=is_read_only)
             is_query = leaf.field in _QUERY_FIELDS and not is_read_only
-            if is_query and is_destructive_sql(leaf.value, may_be_prose=leaf.field == "query"):
+            may_be_prose = leaf.field == "query"
+            if is_query and is_destructive_sql(leaf.value, may_be_prose=may_be_prose):
                 yield DELETES
+            elif is_query and changes_rows(leaf.value, may_be_prose=may_be_prose):
+                yield CHANGES_ROWS
+            if leaf.field in _METHOD_FIELDS and leaf.value.upper() in _CHANGING_METHODS:
+                yield CHANGES_OVER_HTTP
             if leaf.field in _CODE_FIELDS:
                 yield from find_code_hints(leaf.value)
         if can_pay and is_large_amount(leaf):

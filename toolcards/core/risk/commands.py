@@ -24,6 +24,7 @@ from toolcards.core.risk.hints import (
     OTHER_RIGHTS,
     SECRETS,
     TOO_LARGE,
+    WHOLE_FOLDER,
     Hint,
 )
 from toolcards.core.risk.values import find_written_hints, is_destructive_sql, is_secret_place
@@ -51,6 +52,8 @@ _REDIRECT = re.compile(r">[>|&]?\s*[\"']?([^\s\"';|&<>()]+)")
 _SEPARATORS = re.compile(r"[\n;|&(){}`]+")
 _CODE_SEPARATORS = re.compile(r"[\n;|&(){}`\"'\[\],]+")
 _PREFIX = re.compile(r"(?:\w+=\S*|then|do|else|elif|if|while|until|time|!)$")
+_RIGHTS = frozenset({"chmod", "chown", "chgrp", "setfacl"})
+_RECURSIVE = re.compile(r"-[a-zA-Z]*R[a-zA-Z]*|--recursive")
 _OPENS_TO_ALL = re.compile(r"[0-7]?[0-7]{2}[2367]|(?:[ugo]*[ao][ugo]*|)\+[rwxXst]*w[rwxXst]*")
 
 
@@ -186,6 +189,8 @@ def _find_view_hints(views: Collection[Words]) -> Iterator[Hint]:
             yield OTHER_RIGHTS
         if program == "chmod" and any(map(_OPENS_TO_ALL.fullmatch, view[1:])):
             yield OPEN_PERMISSIONS
+        if program in _RIGHTS and any(map(_RECURSIVE.fullmatch, view[1:])):
+            yield WHOLE_FOLDER
         if "writes" in analysis.does:
             for word in view[-1:] if program in _COPIES else view[1:]:
                 yield from find_written_hints(word.removeprefix("of="))

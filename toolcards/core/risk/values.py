@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -34,11 +34,26 @@ _SQL = re.compile(
     rf"\bdrop{_GAP}(?:table|database|schema|view|materialized|index|column|user|role|collection|keyspace|owned)\b"
     rf"|\btruncate{_GAP}(?:table\b|only\b|[\w\".`]+\s*(?:;|,|cascade|restart|$))"
     rf"|\bdelete{_GAP}from{_GAP}[\w\".`\[\]]+(?!.{{0,2000}}\bwhere\b)"
+    rf"|\bupdate{_GAP}(?:only{_GAP})?[\w\".`\[\]]+{_GAP}(?:as{_GAP})?(?:\w+{_GAP})?set\b(?!.{{0,2000}}\bwhere\b)"
     rf"|\bflush(?:all|db)\b|\bdropdatabase\b|\.drop\(\s*\)|\bdeletemany\(\s*\{{\s*\}}|\bdelete_many\(\s*\{{\s*\}}",
     re.I | re.S,
 )
+_ANY_COMMENT = re.compile(r"/\*.{0,2000}?\*/|--[^\n]*", re.S)
 _COMMENTS = re.compile(r"\A" + _GAP)
-_SQL_WORDS = ("drop", "truncate", "delete", "flush")
+_SQL_WORDS = ("drop", "truncate", "delete", "flush", "update")
+_ROW_CHANGE = re.compile(
+    rf"\b(?:insert{_GAP}(?:or{_GAP}\w+{_GAP})?into|replace{_GAP}into|merge{_GAP}into|delete{_GAP}from)\b"
+    rf"|\bupdate{_GAP}(?:only{_GAP})?[\w\".`\[\]]+{_GAP}(?:as{_GAP})?(?:\w+{_GAP})?set\b",
+    re.I,
+)
+_RECIPIENTS = re.compile(
+    r"to|cc|bcc|recipients?|audience|(to|cc|bcc)_?(emails?|addresses)|mailing_?list|channels?", re.I
+)
+_ADDRESS = re.compile(r"[^\s@,;<>]+@[^\s@,;<>]+")
+_LIST_NAME = re.compile(
+    r"\A[@#]?(all|everyone|everybody|team|staff|company|customers|users|list|announce\w*|here|channel)([-_.@]|\Z)", re.I
+)
+MANY = 5  # recipients
 _MONEY = re.compile(r"amount|total|sum|price|value|cents|money|balance|usd|eur|gbp", re.I)
 _MINOR_UNITS = re.compile(r"cents|minor|pence", re.I)
 _SPACES = "_ \u00a0\u2009\u202f’'"  # which separate thousands, like the points and commas
@@ -115,7 +130,31 @@ def is_destructive_sql(text: str, *, may_be_prose: bool = False) -> bool:
         return False
     if may_be_prose:
         return any(_SQL.match(_COMMENTS.sub("", statement, count=1)) for statement in text.split(";"))
-    return _SQL.search(text) is not None
+    return any(_SQL.search(form) for form in (text, _ANY_COMMENT.sub(" ", text)))  # a comment may say "where"
+
+
+@lru_cache(maxsize=64)
+def changes_rows(text: str, *, may_be_prose: bool = False) -> bool:
+    """Return whether a statement in the text changes rows.
+
+    In prose, the statement must begin a part of the text.
+    """
+    if may_be_prose:
+        return any(_ROW_CHANGE.match(_COMMENTS.sub("", statement, count=1)) for statement in text.split(";"))
+    return _ROW_CHANGE.search(text) is not None
+
+
+def reaches_many(leaves: Iterable[Leaf]) -> bool:
+    """Return whether the call sends to a list, or to as many recipients as a list has."""
+    count = 0
+    for leaf in leaves:
+        if not isinstance(leaf.value, str) or not _RECIPIENTS.fullmatch(leaf.field):
+            continue
+        parts = [part.strip() for part in re.split(r"[,;]", leaf.value[:4_096])]
+        if any(map(_LIST_NAME.match, parts)):
+            return True
+        count += len(_ADDRESS.findall(leaf.value[:4_096]))
+    return count >= MANY
 
 
 def is_large_amount(leaf: Leaf) -> bool:
