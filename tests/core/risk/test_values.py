@@ -90,7 +90,8 @@ DESTRUCTIVE = [
 ]  # fmt: skip
 HARMLESS = [
     "", "select 1", "delete from users where id = 1", "delete from users\nusing b where a.id = b.id", "drop the idea",
-    "insert into drops values (1)", "update a set deleted = 1 where b = 2", "truncate the text to 10", "dropped the table",
+    "insert into drops values (1)", "update a set deleted = 1 where b = 2",
+    "truncate the text to 10", "dropped the table",
     "create table truncates (a int)", "db.a.deleteMany({a: 1})", "raindrop table", "flush tables",
 ]  # fmt: skip
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.gate_commands import pass_working_time
 from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.gate.decisions.decision_request import DecideCall
@@ -23,7 +22,6 @@ OTHERS: dict[str, dict[str, Any]] = {
     "agent": {"agent_path": ("other",)}, "sub-agent": {"agent_path": ("bot", "helper")}, "place": {"place": "there"},
     "project": {"root": "/home/me/blog"}, "schema": {"schema_sha256": "b" * 64},
 }  # fmt: skip
-HTTP = {"channel": "http", "place": ""}
 
 
 @pytest.fixture(autouse=True)
@@ -90,12 +88,8 @@ def test_the_question_of_an_agents_own_prompt_is_not_shared(source: Source, a_ru
     assert not twin_of(ask(source, "c2", "r"))
 
 
-NOWHERE = {"place": "", "root": ""}
-
-
-def test_without_a_place_calls_of_two_runs_are_twins_once_the_first_agent_is_away(source: Source) -> None:
-    first = ask(source, "c1", "r1", **NOWHERE)
-    assert not twin_of(ask(source, "c1", "r2", **NOWHERE)), "two live runs may work on two things"
-    assert twin_of(ask(source, "c2", "r1", **NOWHERE)) == first["approval"]["id"]
-    pass_working_time(7_200)
-    assert twin_of(ask(source, "c1", "r3", **NOWHERE)) == first["approval"]["id"]
+@pytest.mark.parametrize("run", ["r", "r2"])
+def test_a_call_that_names_no_place_is_a_question_of_its_own(source: Source, run: str) -> None:
+    ask(source, "c1", place="")
+    assert not twin_of(ask(source, "c2", run, place=""))
+    assert Approval.objects.waiting().count() == 2

@@ -1,10 +1,10 @@
 """Which open question a call attaches to: that of the same call, of the same agent, in the same place.
 
+Only a client that names its place asks for this: others may mean two calls by equal words, and each is a question.
 People see the earlier question only, and its answer settles both (settlement.py). The run may be another one: the
-session of a gateway that was killed is gone, and its next one asks again. So everything else that a person sees must be
-equal, and what policy requires of an answer; and so must be what a call works on besides its arguments: the project's
-root, the folder, and the place that a client names. Where neither a root nor a place is known, two runs may work on two
-things with equal words: then only calls of one run are twins, and those of a run whose agent is away.
+session of a gateway that was killed is gone, and its next one asks again. So everything else that a person sees must
+be equal, and what policy requires of an answer, and what a call works on besides its arguments: the project's root,
+and the folder.
 """
 
 from __future__ import annotations
@@ -43,20 +43,13 @@ def find_twin(
     That of a call that waits for its twin itself is the same twin. A question that people answer with values is never
     shared.
     """
-    if questions.is_form(card.tool.name) or questions.read_questions(card.tool.name, card.input):
+    if not place or questions.is_form(card.tool.name) or questions.read_questions(card.tool.name, card.input):
         return ""
     identity = _identify(card)
     for row, candidate in _list_candidates(tx, memory.row.source_id, digest_input(card), channel, fit_text(place, 200)):
-        is_same = _identify(candidate) == identity and _has_terms(row, decision)
-        if is_same and may_share(memory.row.pk, row, candidate):
+        if _identify(candidate) == identity and _has_terms(row, decision):
             return row.twin or row.id
     return ""
-
-
-def may_share(run: int, row: Approval, card: Card) -> bool:
-    """Return whether an equal call of the run may have this answer."""
-    is_place_known = bool(row.place or (card.decision and card.decision.moment.get("root")))
-    return row.run_id == run or is_place_known or bool(card.approval and card.approval.away)
 
 
 def _list_candidates(

@@ -25,7 +25,6 @@ from toolcards.gate.approvals.permits import build_permit_columns, has_expired_u
 from toolcards.gate.approvals.reevaluation import reevaluate
 from toolcards.gate.decisions.eligibility import find_eligible_voters, load_terms
 from toolcards.gate.questions.reviews import describe_review, find_reviewer, open_review
-from toolcards.gate.twins.attachment import may_share
 from toolcards.gate.writer import approval_rows
 from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.command import Command
@@ -76,7 +75,7 @@ class SettleTwins(Command):
             return
         twin = _Call(row, tx.load_run(row.run_id)) if row is not None else None
         if twin is not None and twin.row.state == "approved":
-            if _is_free(tx, twin) and may_share(waiting[-1].memory.row.pk, twin.row, twin.card):
+            if _is_free(tx, twin):
                 _hand_over(tx, twin, waiting[-1])
                 _attach(tx, waiting[:-1], waiting[-1].row.id)
         elif twin is not None and _is_denied_by_person(twin):
