@@ -145,7 +145,7 @@ def changes_rows(text: str, *, may_be_prose: bool = False) -> bool:
 
 
 def reaches_many(leaves: Iterable[Leaf]) -> bool:
-    """Return whether the call sends to a list, or to as many recipients as a list has."""
+    """Return whether the call sends to a list or many recipients."""
     count = 0
     for leaf in leaves:
         if not isinstance(leaf.value, str) or not _RECIPIENTS.fullmatch(leaf.field):
