@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients import test_codex
-from tests.clients.test_codex import Codex, await_run_end, shell
+from tests.clients import codex as codex_client
+from tests.clients.codex import Codex, await_run_end, shell
 from tests.support import gating
 from tests.support.server import Server
 from toolcards.core.policy.language.presets import PRESETS
@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture
 def codex(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Codex]:
     """A session in a folder that can be a project: the suite's own may be below /dev."""
-    monkeypatch.setattr(test_codex, "SCRIPTS", test_codex.SCRIPTS | SCRIPTS)
+    monkeypatch.setattr(codex_client, "SCRIPTS", codex_client.SCRIPTS | SCRIPTS)
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="toolcards-") as folder:
         created = Codex(Path(folder), server.base, server.key)
         yield created

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.clients import npm
+from tests.clients.mcp_setup import Setup, find_calls, wait_for_states
 from tests.clients.nodeapp import App
-from tests.clients.test_mcp import Setup, find_calls, wait_for_states
 from tests.support import gating
 from tests.support.server import Server
 
