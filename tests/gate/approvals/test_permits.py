@@ -159,8 +159,10 @@ class World:
             return
         if decision["decision"] != "deny":
             assert decision["args_sha256"] == digest(args) or decision["by"]["kind"] == "human"
-            card = ToolCall.objects.filter(run__name=self.run, call_id=call).order_by("ordinal").last().as_card()
-            assert card.tool.name == tool, "one tool was asked about and another one answered for"
+            assert decision["tool"]["name"] == tool, "one tool was asked about and another one answered for"
+            if decision["approval"] is not None:
+                row = Approval.objects.select_related("call").get(id=decision["approval"]["id"])
+                assert row.call.as_card().tool.name == tool, "the approval is another tool's"
         self.keep_decisions([decision])
 
     def keep_decisions(self, decisions: list[dict[str, Any]]) -> None:
@@ -338,6 +340,10 @@ def person(an_approver: Any) -> Any:
     ("decide", "c", "lookup", {"target": "staging"}, None), ("look", 0), ("claim", 0, "right", "a"),
     ("frame", "observe", {"type": "approval.requested", "call_id": "c", "approval_id": "theirs"}),
     ("frame", "observe", {"type": "tool.input.available", "call_id": "c", "tool": "deploy", "input": {"target": "x"}}),
+])  # fmt: skip
+@example(story=[  # the call that was seen first is the one that is asked about, though another one came in between
+    ("frame", "observe", {"type": "tool.input.available", "call_id": "c", "tool": "deploy", "input": {"target": "x"}}),
+    ("decide", "c", "lookup", {"target": "x"}, None), ("decide", "c", "deploy", {"target": "x"}, None),
 ])  # fmt: skip
 @given(story=stories)
 def test_a_permit_hands_out_what_was_approved_and_once(
