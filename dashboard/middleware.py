@@ -163,9 +163,18 @@ def answer_bad_request(request: HttpRequest, exception: Exception) -> HttpRespon
 
 
 def broken(request: HttpRequest) -> HttpResponse:
-    """Return Django's 500, or 503 if a middleware found the database unavailable."""
+    """Return Django's 500 or its JSON error.
+
+    503 if a middleware found the database unavailable.
+    """
     error = sys.exc_info()[1]
-    return unavailable(request) if error is not None and report_outage(error) else server_error(request)
+    if error is not None and report_outage(error):
+        return unavailable(request)
+    if request.path.startswith("/api/"):
+        return JsonResponse(
+            {"error": {"code": "internal", "message": "Internal error. See the server's log."}}, status=500
+        )
+    return server_error(request)
 
 
 def _is_worth_another_try(request: HttpRequest, response: HttpResponse, deadline: float) -> bool:

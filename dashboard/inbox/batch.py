@@ -19,7 +19,7 @@ from dashboard.accounts.access import VOTE, api, body_of, by_body, fault, needs
 from dashboard.cards import rendering
 from dashboard.cards.page_parts import build_part
 from dashboard.inbox import groups
-from dashboard.inbox.forms import BallotForm, cast_vote, write_fields
+from dashboard.inbox.forms import BallotForm, cast_vote, check_lasting_answer, write_fields
 from dashboard.inbox.views import HttpResponseSeeOther, find_return_path, is_htmx_request
 from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import Card
@@ -180,17 +180,20 @@ def cast_votes(request: HttpRequest, ballots: Sequence[Mapping[str, Any]]) -> li
         raise MixedBatch(f"You can answer up to {MAX_VOTES} calls at once.")
     calls = _load_calls(str(ballot.get("approval", "")) for ballot in ballots)
     levels = {pk: assess_call_risk(call).level for pk, call in calls.items()}
-    yes = {str(ballot.get("approval", "")) for ballot in ballots if ballot.get("decision") in APPROVING_DECISIONS}
+    forms = [(str(ballot.get("approval", "")), BallotForm(ballot)) for ballot in ballots]
+    yes = {pk for pk, form in forms if _is_approving(form)}
     if len({levels[pk] for pk in yes & levels.keys()}) > 1:
         raise MixedBatch(MIXED_RISKS_TEXT)
-    return [_cast_vote(request, ballot, calls, levels) for ballot in ballots]
+    return [_cast_vote(request, pk, form, calls, levels) for pk, form in forms]
+
+
+def _is_approving(form: BallotForm) -> bool:
+    return form.is_valid() and form.cleaned_data["decision"] in APPROVING_DECISIONS
 
 
 def _cast_vote(
-    request: HttpRequest, ballot: Mapping[str, Any], calls: dict[str, ToolCall], levels: dict[str, str]
+    request: HttpRequest, pk: str, form: BallotForm, calls: dict[str, ToolCall], levels: dict[str, str]
 ) -> BatchResult:
-    pk = str(ballot.get("approval", ""))
-    form = BallotForm(ballot)
 
     def build_result(status: int, code: str, message: str) -> BatchResult:
         call = calls.get(pk)
@@ -200,10 +203,12 @@ def _cast_vote(
         return build_result(422, "invalid_vote", MISSING_FIELDS_TEXT)
     if pk not in calls:
         return build_result(404, "not_found", "Approval not found.")
-    if levels[pk] == "high" and ballot.get("decision") in APPROVING_DECISIONS:
+    if levels[pk] == "high" and _is_approving(form):
         return build_result(422, "high_risk", TOO_RISKY_TEXT)
     try:
-        cast_vote(request, form.ballot(pk, signed_in_at=sign_in_log.get_sign_in_time(request)))
+        ballot = form.ballot(pk, signed_in_at=sign_in_log.get_sign_in_time(request))
+        check_lasting_answer(request, ballot, calls[pk])
+        cast_vote(request, ballot)
     except RequestRefused as refused:
         return _reload_result(pk, build_result(refused.status, refused.code, refused.message))
     return _reload_result(pk, build_result(200, "", ""))

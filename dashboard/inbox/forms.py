@@ -15,11 +15,20 @@ from toolcards import gate
 from toolcards.core.calls.elicitation import FormField, InvalidAnswer
 from toolcards.core.calls.questions import Question, add_answers, add_values, is_readable_form, read_questions
 from toolcards.core.risk.assessment import assess_call_risk
-from toolcards.gate import Ballot, InvalidRequest
+from toolcards.gate import Ballot, InvalidRequest, NotAllowed
 from toolcards.models import ToolCall
 
+EDIT_SCOPE = "policy"  # of a personal token: a lasting answer writes a rule
 ANSWER = "answer"  # the decision in the form; for the gate, an edit that adds the answers
 MAX_LENGTH = 4_000  # characters of one answer
+
+
+def _check_unicode(text: str) -> None:
+    """Raise ValidationError for half of a surrogate pair, which no database takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise forms.ValidationError("This is not Unicode text.") from None
 
 
 class BallotForm(forms.Form):
@@ -35,7 +44,7 @@ class BallotForm(forms.Form):
     view_sha256 = forms.CharField(max_length=64, required=False)
     reason = forms.CharField(max_length=2000, required=False)
     note = forms.CharField(max_length=2000, required=False)
-    client_decision_id = forms.CharField(max_length=100, required=False)
+    client_decision_id = forms.CharField(max_length=100, required=False, validators=[_check_unicode])
     grant = forms.CharField(max_length=200, required=False)
     grant_minutes = forms.FloatField(required=False)
     edited_args = forms.CharField(max_length=256 * 1024, required=False)
@@ -122,8 +131,16 @@ def convert_answers(ballot: Ballot, call: ToolCall, fields: QueryDict) -> Ballot
     return replace(ballot, decision="edit", edited_args=add_answers(card.input, answers))
 
 
-def check_lasting_answer(ballot: Ballot, call: ToolCall) -> None:
-    """Raise InvalidRequest for a lasting approval of a high risk."""
+def check_lasting_answer(request: HttpRequest, ballot: Ballot, call: ToolCall) -> None:
+    """Raise RequestRefused if this request cannot give the lasting answer.
+
+    No one can for a high risk, and no token that may not edit the policy.
+    """
+    if not ballot.always:
+        return
+    token = getattr(request, "personal_token", None)
+    if token is not None and EDIT_SCOPE not in token.scopes.split():
+        raise NotAllowed(f"This token lacks the scope {EDIT_SCOPE}, which lasting answers require.", code="scope")
     if ballot.decision != "deny" and assess_call_risk(call).level == "high":
         raise InvalidRequest("This is high risk, so each call is asked about.", code="always_not_offered")
 

@@ -104,7 +104,7 @@ def vote(request: HttpRequest, pk: str) -> HttpResponse:
         if ballot.decision == ANSWER:
             ballot = convert_answers(ballot, _find_call(pk), request.POST)
         if ballot.always:
-            check_lasting_answer(ballot, _find_call(pk))
+            check_lasting_answer(request, ballot, _find_call(pk))
         cast_vote(request, ballot)
     except RequestRefused as refused:
         return _render_rejected(request, pk, refused.status, refused.message)

@@ -38,7 +38,7 @@ def vote(request: HttpRequest, pk: str) -> HttpResponse:
         if ballot.decision == ANSWER:
             ballot = convert_answers(ballot, row.call, fields)
         if ballot.always:
-            check_lasting_answer(ballot, row.call)
+            check_lasting_answer(request, ballot, row.call)
         cast_vote(request, ballot)
     except RequestRefused as refused:
         problem = convert_refusal(refused)

@@ -76,7 +76,7 @@ def grants_api(request: HttpRequest, pk: str = "") -> HttpResponse:
         rows = _list_counting(time.time()).order_by("-created_at")[:MOST]
         return JsonResponse({"grants": [serialize_grant(row) for row in rows]})
     pk = pk or _find_named_grant(request)
-    row = Grant.objects.filter(pk=pk).first() if pk else None
+    row = Grant.objects.filter(pk=pk).first() if pk.isascii() else None  # the range of ids in databases
     if row is None:
         return fault(404, "not_found", "Grant not found.")
     if not _can_revoke(request.user, row):

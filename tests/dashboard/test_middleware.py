@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from django.test import Client
+from django.test import Client, RequestFactory
 
-from dashboard.middleware import WholeResponseCompression
+from dashboard.middleware import WholeResponseCompression, broken
 from tests.support.server import Server
 from toolcards.models import ToolCall
 
@@ -98,3 +99,9 @@ def test_the_page_of_a_long_run_is_small_over_the_wire(
     page = gzip.decompress(response.content)
     assert response["Content-Encoding"] == "gzip" and page.count(b"<article") == 40
     assert len(response.content) < min(LARGEST_FIRST_LOAD, len(page) / 5)
+
+
+def test_a_server_error_of_the_api_is_json(rf: RequestFactory) -> None:
+    answer = broken(rf.get("/api/v1/grants"))
+    assert (answer.status_code, json.loads(answer.content)["error"]["code"]) == (500, "internal")
+    assert b"<html" in broken(rf.get("/policy/")).content

@@ -64,7 +64,8 @@ def test_edited_arguments_are_json(an_approver: Any, a_call: Any) -> None:
         ({"rev": 99}, 412, "stale_rev"), ({"args_sha256": "0" * 64}, 412, "args_mismatch"),
         ({"view_sha256": "0" * 64}, 412, "view_stale"), ({"rev": "many"}, 422, "invalid_vote"),
         ({"decision": "perhaps"}, 422, "invalid_vote"), ({"decision": ""}, 422, "invalid_vote"),
-        ({"always": "always:everything"}, 403, "forbidden"),
+        ({"always": "always:everything"}, 403, "scope"), ({"always_deny": "always:everything"}, 403, "scope"),
+        ({"client_decision_id": "\ud800"}, 422, "invalid_vote"),
     ],
 )  # fmt: skip
 def test_what_the_page_refuses_the_token_is_refused(
@@ -144,3 +145,24 @@ def test_a_body_that_is_no_object_is_refused(an_approver: Any, a_call: Any, body
 def test_an_unknown_approval_is_not_found(an_approver: Any, pk: str) -> None:
     answer = post(f"/api/v1/approvals/{pk}/vote", issue(an_approver), {"decision": "deny", "rev": 1})
     assert answer.status_code in (400, 404) and answer.json()["error"]["code"]
+
+
+@pytest.mark.parametrize("field", ["always", "always_deny"])
+def test_a_lasting_answer_requires_the_scope_of_the_policy_also_of_an_admin(
+    a_person: Any, a_call: Any, field: str
+) -> None:
+    call, admin = a_call("approval-requested"), a_person("admin", "root")
+    ballot = form(call) | {"approval": Approval.objects.get().pk, field: "always:everything"}
+    result = post("/api/v1/approvals/votes", issue(admin), {"votes": [ballot]}).json()["results"][0]
+    assert (result["status"], result["code"]) == (403, "scope")
+    alone = vote(call, issue(admin, "vote", "policy"), **{field: "always:everything"})
+    assert alone.json()["error"]["code"] == "always_not_offered"  # the scope is there, the answer is not
+
+
+def test_no_field_lets_a_batch_approve_high_risk(a_person: Any, a_call: Any) -> None:
+    call = a_call("approval-requested", tool="Bash", input={"command": "rm -rf /"})
+    ballot = form(call) | {"approval": Approval.objects.get().pk, "always": "always:everything"}
+    ballot.pop("decision", None)
+    secret = issue(a_person("admin", "root"), "vote", "policy")
+    result = post("/api/v1/approvals/votes", secret, {"votes": [ballot]}).json()["results"][0]
+    assert result["code"] == "high_risk"

@@ -53,6 +53,8 @@ def test_what_was_allowed_in_advance_is_listed_counted_and_taken_back(
     assert other.delete(f"/api/v1/grants/{row.pk}").status_code == 403
     assert client.delete(f"/api/v1/grants?id={row.pk}").status_code == 200
     assert client.delete("/api/v1/grants/gra_none").status_code == 404
+    half = client.delete("/api/v1/grants", r'{"id": "\ud800"}', content_type="application/json")
+    assert half.status_code == 404
     assert gate.decide(source, gate.DecisionRequest(call_id="f", **request))["decision"] == "ask"
     assert AuditRow.objects.get(act="grant.revoked").actor == "ann"
 
