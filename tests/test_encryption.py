@@ -84,7 +84,7 @@ def a_story() -> list[Any]:
 # Long texts that stay readable: redacted before they are written, of our own making, or what people decided.
 CLEAR = {
     "AuditRow": {"detail"}, "Run": {"reason", "counts", "numbers", "skipped_kinds"},
-    "Approval": {"terms", "rules", "reason"},
+    "Approval": {"terms", "rules", "reason"}, "Review": {"reason"},
     "Grant": {"pattern"}, "KillSwitch": {"reason"}, "BreakGlass": {"reason"},
     "PolicyVersion": {"document", "text", "note"},
     "DraftRule": {"body"}, "Draft": {"head", "text"}, "Webhook": {"events", "sources", "escalated_to"},
