@@ -19,7 +19,13 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from toolcards.core.policy.reviewer import Reviewer
-from toolcards.core.review.review_answer import InvalidReview, ReviewAnswer, find_model_text, read_answer
+from toolcards.core.review.review_answer import (
+    InvalidReview,
+    ReviewAnswer,
+    find_model_text,
+    read_answer,
+    refuse_duplicates,
+)
 from toolcards.core.review.review_question import MAX_SIZE, build_message, dump_call
 from toolcards.notifications import webhooks
 from toolcards.notifications.webhooks import NotDelivered, UnsafeUrl
@@ -126,7 +132,7 @@ def _ask_model(reviewer: Reviewer, question: ReviewQuestion) -> ReviewAnswer:
     body = {"model": reviewer.model} | body
     response = _post(reviewer, build_model_url(reviewer.api, reviewer.url), json.dumps(body).encode(), headers)
     try:
-        return read_answer(find_model_text(reviewer.api, json.loads(response)))
+        return read_answer(find_model_text(reviewer.api, json.loads(response, object_pairs_hook=refuse_duplicates)))
     except InvalidReview:
         raise
     except (ValueError, RecursionError) as error:

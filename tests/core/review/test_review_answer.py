@@ -19,6 +19,7 @@ NO_ANSWERS = [
     '{"answer": "allow", "reason": "x", "a": 1}',
     '{"answer": "deny", "reason": "x", "answer": "allow"}', '{"answer": "allow", "reason": "x"} Done.',
     '```json\n{"answer": "allow", "reason": "x"}\n```', 'Sure: {"answer": "allow", "reason": "x"}',
+    r'{"answer": "allow", "reason": "\ud800"}', r'{"answer": "deny", "reason": "so \udfff"}',
     '{"answer": "ask", "reason": "x"}{"answer": "allow", "reason": "x"}', "[" * 10_000, " " * 30_000,
 ]  # fmt: skip
 

@@ -31,7 +31,7 @@ def read_answer(text: str) -> ReviewAnswer:
     if len(text) > MAX_TEXT:
         raise InvalidReview("The reply is too long.")
     try:
-        reply = json.loads(text, object_pairs_hook=_refuse_duplicates)
+        reply = json.loads(text, object_pairs_hook=refuse_duplicates)
     except (ValueError, RecursionError) as error:
         raise InvalidReview("The reply is not one JSON object.") from error
     if not isinstance(reply, dict) or reply.keys() != {"answer", "reason"}:
@@ -41,10 +41,13 @@ def read_answer(text: str) -> ReviewAnswer:
         raise InvalidReview("The answer is not allow, ask or deny.")
     if not isinstance(reason, str) or not reason.strip():
         raise InvalidReview("The reason is missing.")
+    if any("\ud800" <= char <= "\udfff" for char in reason):
+        raise InvalidReview("The reason has half of a surrogate pair.")
     return ReviewAnswer(answer, " ".join(reason.split())[:MAX_REASON])
 
 
-def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object; raises InvalidReview if a field occurs twice."""
     values = dict(pairs)
     if len(values) != len(pairs):
         raise InvalidReview("A field occurs twice in the reply.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from toolcards.core.calls import questions
@@ -11,10 +12,12 @@ from toolcards.core.policy.evaluation_context import EvaluationContext, OverBudg
 from toolcards.core.policy.matching.touch_condition import TouchCondition
 from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.rule import AskTerms
+from toolcards.core.policy.shell.script import CommandSegment
 from toolcards.core.policy.truth import FALSE
 from toolcards.core.review import review_question
 from toolcards.core.risk.assessment import assess_risk
 
+_DECODER = re.compile(r"\bbase(?:32|64)\b[^|;&]*\s--?d|\bxxd\b[^|;&]*\s-\w*r|\bopenssl\b[^|;&]*\s-d\b|\bb64decode\b")
 _TOUCHES = TouchCondition((), frozenset({"secrets", "private-address"}), every=False)
 
 
@@ -47,9 +50,23 @@ def is_dangerous(request: PolicyRequest) -> bool:
     """
     context = EvaluationContext(request)
     try:
-        return bool(HarmCondition(frozenset()).actual(context)) or _TOUCHES.check(context, None) is not FALSE
+        is_harmful = bool(HarmCondition(frozenset()).actual(context))
+        return is_harmful or _TOUCHES.check(context, None) is not FALSE or _runs_encoded_text(context)
     except OverBudget:
         return True
+
+
+def _runs_encoded_text(context: EvaluationContext) -> bool:
+    """Return whether a command runs a text that it decodes, or that it pipes into a shell or an interpreter."""
+    hidden_scripts = [script for script in context.scripts(()) or () if script is not None and script.hidden]
+    segments = [segment for script in hidden_scripts for segment in script.segments]
+    return any(map(_reads_program, segments)) or any(_DECODER.search(segment.text) for segment in segments)
+
+
+def _reads_program(segment: CommandSegment) -> bool:
+    """Return whether it runs what it reads from its input: `… | sh`, `… | python3 -`."""
+    has_operand = any(not word.startswith("-") for word in segment.words[1:])
+    return segment.hidden and not segment.opaque and not has_operand
 
 
 def _asks_person(card: Card) -> bool:
