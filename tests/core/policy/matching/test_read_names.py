@@ -14,6 +14,8 @@ from toolcards.core.policy.matching.read_names import reads_by_name
 READS: list[tuple[str, str, dict[str, Any]]] = [
     ("get_order_details", "", {"order_id": "A-1"}), ("mcp__shop__list_orders", "", {}), ("find_customer", "shop", {}),
     ("check_stock", "", {"sku": "K"}), ("validate_address", "", {"street": "Sample Lane 22"}), ("count_words", "", {}),
+    ("search_docs", "", {"query": "how to delete a branch; see also: merge", "country_code": "NL"}),
+    ("find_posts", "", {"filter": {"title": "Do you copy that?", "tags": ["a", {"b": "c"}]}}),
 ]  # fmt: skip
 NEAR_MISSES: list[tuple[str, str, dict[str, Any]]] = [
     ("get_api_key", "", {}), ("list_secrets", "", {}), ("mcp__shop__get_session_cookie", "", {}), ("show_env", "", {}),
@@ -22,6 +24,14 @@ NEAR_MISSES: list[tuple[str, str, dict[str, Any]]] = [
     ("get_rows", "", {"sql": "select 1"}), ("read_rows", "", {"q": "DELETE FROM a"}), ("view_x", "", {"code": "1"}),
     ("getorder", "", {}), ("get_", "", {}), ("GET_ORDER", "", {}), ("get_\u043erder", "", {}), ("create_order", "", {}),
     ("mcp__a__get_b__delete_c", "", {}), ("get-order", "", {}), ("forget_user", "", {}), ("list_orders\n", "", {}),
+    ("read_rows", "", {"q": "/* a */ DROP TABLE a"}), ("read_rows", "", {"q": "-- a\nDROP TABLE a"}),
+    ("read_rows", "", {"q": "(delete from a)"}), ("read_rows", "", {"q": "a; drop table a"}),
+    ("read_rows", "", {"q": "\ufeffDROP TABLE a"}), ("read_rows", "", {"q": "EXPLAIN ANALYZE DELETE FROM a"}),
+    ("read_rows", "", {"q": "EXEC a"}), ("read_rows", "", {"q": "DO $$ begin end $$"}),
+    ("read_rows", "", {"params": {"sql": "a"}}), ("read_rows", "", {"params": [{"q": "drop table a"}]}),
+    ("read_rows", "", {"sqlQuery": "a"}), ("get_x", "", {"python_code": "a"}), ("get_x", "", {"runShell": "a"}),
+    ("get_x", "", {"pipeline": [{"$out": "a"}]}),
+    ("get_x", "", {"query": "mutation { deletePost }"}), ("get_x", "", {"q": "MATCH (n) DETACH DELETE n"}),
 ]  # fmt: skip
 
 

@@ -25,13 +25,29 @@ _NAME = re.compile(rf"(?:{'|'.join(VERBS)})_(?!in(?:_|$)|out(?:_|$)|and_|or_)[a-
 _SECOND_STEP = re.compile(r"_(?:and|then|or)_")
 # Arguments whose text is itself a program: what one does says nothing about another one.
 _PROGRAMS = frozenset({"sql", "statement", "statements", "code", "script", "command", "commands", "cmd", "cli_command"})
-_SQL_VERBS = "select|insert|update|delete|create|alter|drop|truncate|grant|with|merge|call"
-_SQL = re.compile(rf"\s*(?:{_SQL_VERBS})\b", re.IGNORECASE)
+_LANGUAGES = frozenset({
+    "sql", "script", "javascript", "python", "bash", "shell", "cypher", "gremlin", "pipeline", "mutation", "argv",
+})  # fmt: skip
+_KEY_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_VERBS_OF_QUERIES = (
+    "select|insert|update|delete|create|alter|drop|truncate|grant|revoke|with|merge|call|explain|replace\\s+into|vacuum"
+    "|exec|execute|copy|attach|pragma|mutation"
+)
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_QUERY = re.compile(
+    rf"(?:^|;)[^\w\"'/;-]*+(?:(?:{_VERBS_OF_QUERIES})\b|do\s*\$|match\s*\()", re.IGNORECASE
+)  # behind blanks, brackets, a byte order mark
 
 
 def is_program(key: str, value: Any) -> bool:
-    """Return whether an argument is a program, such as SQL."""
-    return key.lower() in _PROGRAMS or (isinstance(value, str) and _SQL.match(value) is not None)
+    """Return whether an argument is or holds a program, such as SQL."""
+    if key.lower() in _PROGRAMS or not _LANGUAGES.isdisjoint(word.lower() for word in _KEY_WORD.findall(key)):
+        return True
+    if isinstance(value, dict):
+        return any(is_program(name, part) for name, part in value.items())
+    if isinstance(value, list):
+        return any(is_program("", part) for part in value)
+    return isinstance(value, str) and _QUERY.search(_COMMENT.sub(" ", value)) is not None
 
 
 def reads_by_name(request: PolicyRequest) -> bool:
