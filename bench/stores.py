@@ -109,5 +109,35 @@ def multiply(path: Path, events: int) -> dict[str, int]:
         return {table: count(table) for table in COPIED}
 
 
+def multiply_postgresql(url: str, events: int) -> dict[str, int]:
+    """Do the same in PostgreSQL, where no server runs on the database."""
+    import psycopg
+
+    def count(table: str) -> int:
+        return int(database.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+    columns_of = "SELECT column_name FROM information_schema.columns WHERE table_name = %s ORDER BY ordinal_position"
+    with psycopg.connect(url, autocommit=True) as database:
+        copies = 0
+        while count("toolcards_event") < events:
+            copies += 1
+            step = database.execute("SELECT max(id) FROM toolcards_run").fetchone()[0]
+            for table in COPIED:
+                names = [name for (name,) in database.execute(columns_of, (table,)).fetchall()]
+                values = {"run_id": f"run_id + {step}", "indexed": "TRUE"}
+                if table == "toolcards_run":
+                    values = {"id": f"id + {step}", "name": f"name || '-{copies}'"}
+                else:
+                    names.remove("id")
+                columns = ", ".join(f'"{name}"' for name in names)
+                expressions = ", ".join(values.get(name, f'"{name}"') for name in names)
+                database.execute(f"INSERT INTO {table} ({columns}) SELECT {expressions} FROM {table} ORDER BY id")
+        database.execute(
+            "SELECT setval(pg_get_serial_sequence('toolcards_run', 'id'), (SELECT max(id) FROM toolcards_run))"
+        )
+        database.execute("VACUUM ANALYZE")
+        return {table: count(table) for table in COPIED}
+
+
 def _count(database: sqlite3.Connection, table: str) -> int:
     return int(database.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
