@@ -6,7 +6,7 @@ import json
 import posixpath
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.effort import draw
@@ -149,6 +149,7 @@ VALUES = st.recursive(
 
 
 @draw(300)
+@example("Edit", {"content": {"file_path": [".."]}, "file_path": "a"})
 @given(st.sampled_from(["Edit", "apply_patch", "delete_path"]), st.dictionaries(KEYS, VALUES, max_size=4))
 def test_whatever_the_arguments_an_edit_that_is_inside_names_no_path_outside(tool: str, value: dict[str, Any]) -> None:
     if locate(tool, value) is not TRUE:

@@ -101,7 +101,7 @@ class _EditReader:
         elif isinstance(value, dict):
             if key in self._catalog.containers:
                 self._read_object(value, depth + 1)
-            elif key not in self._catalog.texts:
+            else:  # an object in place of a text may name more files
                 self.answers.append(UNKNOWN)
         else:
             self._read_text(key, value)
