@@ -35,8 +35,8 @@ _VERBS_OF_QUERIES = (
 )
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _QUERY = re.compile(
-    rf"(?:^|;)[^\w\"'/;-]*+(?:(?:{_VERBS_OF_QUERIES})\b|do\s*\$|match\s*\()", re.IGNORECASE
-)  # behind blanks, brackets, a byte order mark
+    rf"(?:^|;)[^\w\"'/;-]*(?:(?:{_VERBS_OF_QUERIES})\b\s*\S|do\s*\$|match\s*\()", re.IGNORECASE
+)  # behind blanks, brackets, a byte order mark; a verb alone is a word
 
 
 def is_program(key: str, value: Any) -> bool:
