@@ -143,8 +143,9 @@ def test_after_a_crash_the_question_is_with_people(server: Server, model: FakeMo
 
 def test_a_person_may_answer_first(server: Server, model: FakeModel) -> None:
     activate_reviewer(server, model, timeout=60)
-    count = model.answer_count
+    count, request_count = model.answer_count, len(model.requests)
     decision = ask(server, "first", command="make sleep later")
+    until(lambda: len(model.requests) > request_count)  # else the review may not begin
     vote(server, "first", "deny")
     assert read_decision(server, decision)["by"]["kind"] == "human"
     until(lambda: model.answer_count > count)

@@ -18,13 +18,13 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from toolcards.client.common.json_text import parse_strict_object
 from toolcards.core.policy.reviewer import Reviewer
 from toolcards.core.review.review_answer import (
     InvalidReview,
     ReviewAnswer,
     find_model_text,
     read_answer,
-    refuse_duplicates,
 )
 from toolcards.core.review.review_question import MAX_SIZE, build_message, dump_call
 from toolcards.notifications import webhooks
@@ -132,11 +132,10 @@ def _ask_model(reviewer: Reviewer, question: ReviewQuestion) -> ReviewAnswer:
     body = {"model": reviewer.model} | body
     response = _post(reviewer, build_model_url(reviewer.api, reviewer.url), json.dumps(body).encode(), headers)
     try:
-        return read_answer(find_model_text(reviewer.api, json.loads(response, object_pairs_hook=refuse_duplicates)))
-    except InvalidReview:
-        raise
-    except (ValueError, RecursionError) as error:
+        content = parse_strict_object(response.encode())
+    except ValueError as error:
         raise InvalidReview("The response is not JSON.") from error
+    return read_answer(find_model_text(reviewer.api, content))
 
 
 def build_model_url(api: str, url: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
+
+from toolcards.client.common.json_text import parse_strict_object
 
 ANSWERS = ("allow", "ask", "deny")
 MAX_REASON = 500  # characters that are kept
@@ -31,27 +32,17 @@ def read_answer(text: str) -> ReviewAnswer:
     if len(text) > MAX_TEXT:
         raise InvalidReview("The reply is too long.")
     try:
-        reply = json.loads(text, object_pairs_hook=refuse_duplicates)
-    except (ValueError, RecursionError) as error:
+        reply = parse_strict_object(text.encode())
+    except ValueError as error:
         raise InvalidReview("The reply is not one JSON object.") from error
-    if not isinstance(reply, dict) or reply.keys() != {"answer", "reason"}:
+    if reply.keys() != {"answer", "reason"}:
         raise InvalidReview("The reply does not have exactly the fields answer and reason.")
     answer, reason = reply["answer"], reply["reason"]
     if answer not in ANSWERS:
         raise InvalidReview("The answer is not allow, ask or deny.")
     if not isinstance(reason, str) or not reason.strip():
         raise InvalidReview("The reason is missing.")
-    if any("\ud800" <= char <= "\udfff" for char in reason):
-        raise InvalidReview("The reason has half of a surrogate pair.")
     return ReviewAnswer(answer, " ".join(reason.split())[:MAX_REASON])
-
-
-def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object; raises InvalidReview if a field occurs twice."""
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise InvalidReview("A field occurs twice in the reply.")
-    return values
 
 
 def find_model_text(api: str, body: Any) -> str:

@@ -37,7 +37,7 @@ def test_a_scope_beyond_the_role_is_mentioned(an_approver: Any) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("create", "nobody"), ("create", "ann", "--scopes", "all"), ("create", "ann", "--expires-in", "0"),
+        ("create", "eve"), ("create", "ann", "--scopes", "all"), ("create", "ann", "--expires-in", "0"),
         ("create", "ann", "--name", " "), ("revoke", "tcp_none"),
     ],
 )  # fmt: skip
