@@ -18,6 +18,7 @@ from dashboard import url_helpers
 from dashboard.cards.icons import render_icon
 from dashboard.cards.payloads.ansi import render_colors
 from dashboard.cards.payloads.body import render_body
+from dashboard.cards.payloads.command_line import NO_COMMAND, CommandLine
 from dashboard.cards.payloads.excerpts import Excerpt, build_excerpt
 from dashboard.cards.safe_text import mark_html, mark_text
 from dashboard.cards.times import render_time
@@ -143,7 +144,7 @@ class CardHtml:
     @property
     def open_input(self) -> SafeString:
         """Render the input unfolded, for a call that waits for an answer."""
-        return _to_html(self._body(self.view.input, "in")) if self.view.input else _to_html("")
+        return _to_html(self._body(self.view.input, "in", self.view.command)) if self.view.input else _to_html("")
 
     def _folded(self, part: str, label: str, body: Excerpt, size: str) -> str:
         return (
@@ -153,11 +154,11 @@ class CardHtml:
             f'<div class="body">{self._body(body, part)}</div></details>\n'
         )
 
-    def _body(self, body: Excerpt, part: str) -> str:
+    def _body(self, body: Excerpt, part: str, command: CommandLine = NO_COMMAND) -> str:
         url = escape(url_helpers.build_call_url(self.call.public_id))
         html = render_body(
             body.value, body, dom=f"{escape(self.dom)}-{part}", kind=self.view.card.tool.kind, part=part,
-            pictures_url=f"{url}pictures/{part}/",
+            pictures_url=f"{url}pictures/{part}/", command=command,
         )  # fmt: skip
         return html + self._count_hidden(body)
 

@@ -17,6 +17,7 @@ from dashboard import url_helpers
 from dashboard.cards import duration_bar, labels, safe_text
 from dashboard.cards.lasting_offers import LastingOffer, list_lasting_offers
 from dashboard.cards.payloads import excerpts
+from dashboard.cards.payloads.command_line import CommandLine
 from dashboard.cards.payloads.excerpts import Excerpt
 from dashboard.cards.payloads.input_changes import diff_lines
 from dashboard.cards.review_line import ReviewLine, describe_review
@@ -28,6 +29,7 @@ from toolcards.core.calls.call_json import compute_view_sha256, summarize
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.calls.refusals import is_refused, is_retryable
 from toolcards.core.calls.summary import has_whole_summary
+from toolcards.core.policy.shell.command_lines import find_command_line
 from toolcards.core.risk.assessment import Risk, assess_call_risk, assess_risk
 from toolcards.gate import can_undo
 from toolcards.models import ToolCall
@@ -80,6 +82,12 @@ class CardView:
         The card then has buttons, or names the place to answer.
         """
         return self.card.state is S.APPROVAL_REQUESTED
+
+    @property
+    def command(self) -> CommandLine:
+        """Return the command line of the input with its judgements."""
+        line = find_command_line(self.card.tool.name, self.card.input) if self.card.has_input else ""
+        return CommandLine(line, (self.card.approval.terms.get("parts") or ()) if self.card.approval else ())
 
     @property
     def title(self) -> str:

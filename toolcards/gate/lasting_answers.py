@@ -132,8 +132,3 @@ def _activate(document: dict[str, Any], policy: RuleSet, person: Any, note: str)
         message = f"Version {late.active} of the policy was activated at this moment. Try again."
         raise AlreadyDecided(message, code="policy_changed") from late
     memo.forget()
-
-
-def dump_offers(decision: PolicyDecision) -> dict[str, Any]:
-    """Return the offers for the card of the question."""
-    return dict(decision.offers)

@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from dashboard.cards.payloads import ansi, markdown, media, patch
+from dashboard.cards.payloads.command_line import NO_COMMAND, CommandLine, render_command_line
 from dashboard.cards.payloads.excerpts import Excerpt, format_value
 from dashboard.cards.payloads.tree import Tree
 from dashboard.cards.safe_text import mark_gaps, mark_html
@@ -21,17 +22,27 @@ PROSE = ("fetch", "think", "other", "switch_mode")  # kinds of tools whose outpu
 LONG_LINES, LONG_SIZE = 12, 1_200  # of a text that scrolls and so must be reachable by keyboard
 
 
-def render_body(value: Any, view: Excerpt, *, dom: str, kind: str, part: str, pictures_url: str) -> str:
+def render_body(
+    value: Any,
+    view: Excerpt,
+    *,
+    dom: str,
+    kind: str,
+    part: str,
+    pictures_url: str,
+    command: CommandLine = NO_COMMAND,
+) -> str:
     """Return a value of a call as HTML.
 
     `part` is "in" or "out", `kind` the tool's kind, `dom` the id of the fold it is in; pictures are at
-    `{pictures_url}{number}/`.
+    `{pictures_url}{number}/`. `command`: what of an input is drawn as commands.
     """
     if view.size > MAX_CHARACTERS and not view.hidden_count:
         return render_input_text(view.text) if part == "in" else render_text(view.text)
     pictures = media.list_pictures(value)
     excerpt = _Excerpt(len(view.text), keeps_pictures=part == "out").cut(value) if view.hidden_count else value
-    html, differs = _Body(excerpt, dom, kind, part, pictures_url, pictures, is_whole=not view.hidden_count).render()
+    is_whole = not view.hidden_count
+    html, differs = _Body(excerpt, dom, kind, part, pictures_url, pictures, command, is_whole=is_whole).render()
     return html + _render_raw(view.text, dom) if differs else html
 
 
@@ -97,8 +108,18 @@ class _Body:
     """The rendering of one value; all but `_render_input` is about outputs."""
 
     def __init__(
-        self, value: Any, dom: str, kind: str, part: str, pictures_url: str, pictures: list[str], *, is_whole: bool
+        self,
+        value: Any,
+        dom: str,
+        kind: str,
+        part: str,
+        pictures_url: str,
+        pictures: list[str],
+        command: CommandLine,
+        *,
+        is_whole: bool,
     ) -> None:
+        self.command = command
         self.value, self.dom, self.kind, self.part, self.pictures_url = value, dom, kind, part, pictures_url
         self.pictures = {text: number for number, text in reversed(list(enumerate(pictures)))}
         self.is_whole = is_whole
@@ -137,7 +158,13 @@ class _Body:
 
     def _build_input_tree(self) -> Tree:
         """Return a tree without closed folds and limits: what a person has to press for, they approve unread."""
-        return Tree(self.dom, render_input_text, lambda value: "", MAX_INPUT_NODES, MAX_INPUT_DEPTH, MAX_INPUT_DEPTH)
+        return Tree(
+            self.dom, self._render_argument, lambda value: "", MAX_INPUT_NODES, MAX_INPUT_DEPTH, MAX_INPUT_DEPTH
+        )
+
+    def _render_argument(self, text: str) -> str:
+        is_command = bool(self.command.text) and text == self.command.text
+        return (is_command and render_command_line(self.command)) or render_input_text(text)
 
     def _render_string(self, text: str) -> tuple[str, bool]:
         if leaf := self._render_leaf(text):

@@ -40,7 +40,8 @@ class PolicyDecision:
     """The effect of policy on a call, and why. `rules` are all rules with this effect; `ask` has the terms of an ask.
 
     `complete`: every rule that could have been stricter was evaluated. `moment`: the recorded circumstances
-    (PolicyRequest.moment). `offers`: the lasting answers to an ask (gate/lasting_answers.py).
+    (PolicyRequest.moment). `offers`: the lasting answers to an ask (gate/lasting_answers.py). `parts`: the judgement of
+    each command of a line (gate/questions/command_parts.py).
     """
 
     effect: Effect
@@ -58,6 +59,7 @@ class PolicyDecision:
     complete: bool = True
     moment: Mapping[str, Any] = field(default_factory=dict)
     offers: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple[tuple[str, str], ...] = ()
 
     @property
     def liftable(self) -> bool:

@@ -23,6 +23,7 @@ from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import find_folder, get_offered_tools, is_stopped, prepare_call
 from toolcards.gate.decisions.responses import build_decision
 from toolcards.gate.decisions.waiting_limit import limit_waiting
+from toolcards.gate.questions.command_parts import judge_parts
 from toolcards.gate.questions.opening import open_approval
 from toolcards.gate.twins.attachment import find_twin
 from toolcards.gate.writer.bulk_sql import fit_text
@@ -160,7 +161,7 @@ def _decide(
     )
     if is_form and decision.effect != Effect.DENY:
         return forms.require_answer(decision, question, card.input, count_voters)
-    return lasting_answers.offer_lasting_answers(decision, policy, question)
+    return judge_parts(policy, question, lasting_answers.offer_lasting_answers(decision, policy, question))
 
 
 def build_policy_request(

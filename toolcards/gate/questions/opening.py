@@ -10,7 +10,6 @@ from django.conf import settings
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import AskTerms, PolicyDecision
-from toolcards.gate import lasting_answers
 from toolcards.gate.approvals.holds import ReturnVisit, build_channel_columns
 from toolcards.gate.decisions.eligibility import dump_terms, list_asking_rules
 from toolcards.gate.questions.reviews import describe_review, find_reviewer, open_review
@@ -49,7 +48,7 @@ def open_approval(
     fact = f.ApprovalRequested(
         card.call_id, id=new_id("apr"), reason=decision.reason, opener="gate", expires_at=now + ttl, votable=True,
         args_sha256=args_sha256, twin=twin, at=now,
-        terms=build_card_terms(terms) | lasting_answers.dump_offers(decision) | describe_review(reviewer, now) | visit,
+        terms=build_card_terms(terms) | _describe_decision(decision) | describe_review(reviewer, now) | visit,
     )  # fmt: skip
     tx.approval_columns[fact.id] = {
         **build_channel_columns(channel, tx.working), "use_ttl": use_ttl, "version": decision.version,
@@ -59,6 +58,12 @@ def open_approval(
     if reviewer is not None:
         open_review(tx, memory, memory.board.cards[card.ordinal], fact, reviewer)
     return fact.id
+
+
+def _describe_decision(decision: PolicyDecision) -> dict[str, Any]:
+    """Return the lasting answers that the question offers, and the judgement of each command of a line."""
+    parts = {"parts": [list(part) for part in decision.parts]} if decision.parts else {}
+    return dict(decision.offers) | parts
 
 
 def build_card_terms(terms: AskTerms | None) -> dict[str, Any]:
