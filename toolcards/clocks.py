@@ -16,18 +16,16 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 PAUSE = 5.0  # seconds without a beat that count as a pause
 BEAT_EVERY = 2.0  # seconds between two beats while there is something to count for
 TOLERANCE = 1.0  # seconds that two clocks may differ and still count as showing the same
 
 
-def seconds_since_boot() -> float:
-    """Return seconds since boot, including time asleep if the system counts it."""
-    return time.clock_gettime(_SINCE_BOOT) if _SINCE_BOOT is not None else time.monotonic()
-
-
 _SINCE_BOOT: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+# Seconds since boot, including time asleep if the system counts it.
+_read_seconds_since_boot = time.monotonic if _SINCE_BOOT is None else partial(time.clock_gettime, _SINCE_BOOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class Clock:
     """The clocks of one process. `wall` and `elapsed` are its sources of time."""
 
     def __init__(
-        self, wall: Callable[[], float] = time.time, elapsed: Callable[[], float] = seconds_since_boot
+        self, wall: Callable[[], float] = time.time, elapsed: Callable[[], float] = _read_seconds_since_boot
     ) -> None:
         self.wall, self.elapsed = wall, elapsed
         self._lock = threading.Lock()

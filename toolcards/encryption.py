@@ -14,7 +14,7 @@ import hmac
 import os
 import time
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from cryptography.exceptions import InvalidTag
@@ -142,7 +142,7 @@ class SealedText(models.TextField):  # type: ignore[type-arg]  # generic in the 
         super().__init__(*args, **kwargs)
         self.head = head
 
-    @property
+    @cached_property
     def place(self) -> str:
         """The table and column that a text is bound to."""
         return f"{self.model._meta.db_table}.{self.column}"

@@ -38,6 +38,7 @@ class CardHtml:
     def __init__(self, call: ToolCall, view: CardView) -> None:
         self.call, self.view = call, view
         self.dom = f"c-{call.public_id}"
+        self.url = url_helpers.build_call_url(call.public_id)
 
     @property
     def attributes(self) -> SafeString:
@@ -83,7 +84,7 @@ class CardHtml:
             f'<code class="tool">{mark_html(view.card.tool.name)}</code> '
             f'<span class="sum">{mark_html(view.summary)}</span></h3>\n{self._name_agent()}'
             f'<span class="card-end">{self.time}{self._strip()}<a class="permalink"'
-            f' href="{escape(url_helpers.build_call_url(self.call.public_id))}"'
+            f' href="{escape(self.url)}"'
             ' aria-label="Open this call" title="Open this call">'
             f"{render_icon('chevron-right')}</a></span>\n</header>"
         )
@@ -106,7 +107,7 @@ class CardHtml:
     @property
     def why_url(self) -> str:
         """Return the page that explains the decision."""
-        return f"{url_helpers.build_call_url(self.call.public_id)}why/"
+        return f"{self.url}why/"
 
     @property
     def clock_time(self) -> str:
@@ -155,17 +156,15 @@ class CardHtml:
         )
 
     def _body(self, body: Excerpt, part: str, command: CommandLine = NO_COMMAND) -> str:
-        url = escape(url_helpers.build_call_url(self.call.public_id))
         html = render_body(
             body.value, body, dom=f"{escape(self.dom)}-{part}", kind=self.view.card.tool.kind, part=part,
-            pictures_url=f"{url}pictures/{part}/", command=command,
+            pictures_url=f"{escape(self.url)}pictures/{part}/", command=command,
         )  # fmt: skip
-        return html + self._count_hidden(body)
+        return html + self._count_hidden(body) if body.hidden_count else html
 
     def _count_hidden(self, body: Excerpt) -> str:
         """Return the line that states a cut, with the way to the whole; "" without one."""
-        url = escape(url_helpers.build_call_url(self.call.public_id))
-        link = f'<a href="{url}">Show all {body.size} characters</a>'
+        link = f'<a href="{escape(self.url)}">Show all {body.size} characters</a>'
         count = f'<span class="muted">{body.hidden_count} not shown here</span>'
         return f'<p class="more">{link} {count}</p>' if body.hidden_count else ""
 
@@ -211,8 +210,8 @@ class CardHtml:
             "run by the model provider" if card.provider_executed else "",
         )
         parts += [f"<span>{mark_html(text)}</span>" for text in times if text]
-        if self.clock_time:
-            parts.append(f"<span>{self.clock_time}</span>")
+        if clock_time := self.clock_time:
+            parts.append(f"<span>{clock_time}</span>")
         if view.durations:
             parts.append(f'<span class="lengths">{escape(view.durations)}</span>')
         return _to_html("".join(parts))
@@ -240,12 +239,11 @@ def render_card_line(html: CardHtml, *, is_listed: bool = False) -> str:
     view = html.view
     error = flatten_text(view.message, MAX_MESSAGE) if not view.card.soft else ""
     summary = " · ".join(part for part in (view.summary, error) if part)
-    url = escape(url_helpers.build_call_url(html.call.public_id))
     path = f' data-agent="{escape(mark_text(view.path))}"' if view.path else ""
     is_odd = bool(view.anomalies or view.input_change or view.card.by_hand)
     return (
         f"<article {html.attributes} data-line{path}{' data-odd' * is_odd}>"
-        f'<a class="permalink call-line" id="{escape(html.dom)}-h" href="{url}">'
+        f'<a class="permalink call-line" id="{escape(html.dom)}-h" href="{escape(html.url)}">'
         f'<b class="st">{mark_html(view.word)}</b>'
         f' <code class="tool">{mark_html(view.card.tool.name)}</code> <span class="sum">{mark_html(summary)}</span>'
         f"{_render_remark(html)} {html.time}{_render_origin(html) if is_listed else ''}</a></article>\n"

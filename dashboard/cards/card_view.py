@@ -204,7 +204,7 @@ class CardView:
             for effect in monitor_rules
         ]
 
-    @property
+    @cached_property
     def answered_by(self) -> str:
         """Return who answered the approval."""
         return labels.describe_actor(self.card.approval.by if self.card.approval else None)
@@ -297,7 +297,7 @@ class CardView:
         ask = self.card.approval
         return bool(self.card.waiting and ask and ask.votable and ask.id)
 
-    @property
+    @cached_property
     def vote_url(self) -> str:
         """Return where votes are posted."""
         return url_helpers.build_vote_url(self.card.approval.id) if self.card.approval else ""
@@ -373,24 +373,24 @@ class CardView:
         """
         return safe_text.escape_in_json(json.dumps(self.card.input, indent=2, ensure_ascii=False))
 
-    @property
+    @cached_property
     def grants(self) -> list[str]:
         """Return what an approval may allow beyond this call."""
         return [kind for kind in self._terms.get("grants", ()) if kind in ("run", "until")]
 
-    @property
+    @cached_property
     def offers(self) -> str:
         """Return what a person may do apart from approving and denying."""
         options = ["Also allow repeats"] * bool(self.grants) + ["edit the input"] * bool(self._terms.get("editable"))
         text = ", or ".join(options)
         return text[:1].upper() + text[1:]
 
-    @property
+    @cached_property
     def lasting_approvals(self) -> list[LastingOffer]:
         """Return what the menu next to Approve offers."""
         return self.get_lasting_offers("always")
 
-    @property
+    @cached_property
     def lasting_denials(self) -> list[LastingOffer]:
         """Return what the menu next to Deny offers."""
         return self.get_lasting_offers("always_deny")
@@ -404,7 +404,7 @@ class CardView:
         """Return where the rule of a lasting answer can be edited."""
         return url_helpers.build_rule_url(self.card.approval.lasting_rule) if self.card.approval else ""
 
-    @property
+    @cached_property
     def _terms(self) -> dict[str, Any]:
         return self.card.approval.terms if self.card.approval else {}
 
@@ -420,12 +420,12 @@ class CardView:
         """Return the phases: writing, waiting for a person, running."""
         return duration_bar.compute_segments(self.card)
 
-    @property
+    @cached_property
     def durations(self) -> str:
         """Return the phases and their durations in words."""
-        return ", ".join(segment.description for segment in self.segments)
+        return ", ".join([segment.description for segment in self.segments])
 
-    @property
+    @cached_property
     def duration(self) -> float | None:
         """Return how many seconds the whole call took, once it has ended."""
         times = self.card.times
@@ -438,7 +438,7 @@ class CardView:
         """Return the same in words."""
         return "" if self.duration is None else format_duration(self.duration)
 
-    @property
+    @cached_property
     def ticking(self) -> float:
         """Return the start time for the clock of an open call.
 
@@ -450,7 +450,7 @@ class CardView:
         requested_at = times.requested if state is S.APPROVAL_REQUESTED else 0.0
         return round(requested_at or times.available or times.started, 3)
 
-    @property
+    @cached_property
     def requested_ms(self) -> int:
         """Return when the approval was requested, in milliseconds, which orders waiting lists."""
         return read_requested_ms(self.card)

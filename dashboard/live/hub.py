@@ -192,7 +192,7 @@ def limit_load() -> float:
 
 def _is_urgent(rung_runs: set[int]) -> bool:
     """Return whether an approval changed, because a person or an agent waits for it."""
-    return any(run < 0 for run in rung_runs)
+    return min(rung_runs, default=0) < 0
 
 
 def _run_with_connection(work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

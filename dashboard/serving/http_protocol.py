@@ -14,6 +14,7 @@ import asyncio
 import functools
 import math
 from enum import Enum
+from itertools import chain
 from typing import Any
 
 import httptools
@@ -145,20 +146,17 @@ class HttpProtocol(KeepAliveProtocol):
         self._peer.next_request()
         self.scope[LINE] = (self._peer,)  # type: ignore[literal-required]
 
-    def on_url(self, url: bytes) -> None:
-        """See httptools."""
-        super().on_url(url)
-        self._check_head()
-
     def on_header(self, name: bytes, value: bytes) -> None:
         """See httptools. Trailers are dropped, because the head has been read."""
         if self._phase is ReadPhase.HEAD:
             super().on_header(name, value)
-            self._check_head()
+            if len(self.headers) > HEADERS:
+                self._raise(HEAD_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
         """See httptools."""
-        self._check_head(sum(len(name) + len(value) for name, value in self.headers))
+        if len(self.url) + sum(map(len, chain.from_iterable(self.headers))) > self._limits.max_head:
+            self._raise(HEAD_TOO_LARGE)
         if len(self.pipeline) >= PIPELINED:
             self._raise(INVALID)
         if self._no_room is not None and not limits.asks_for_health(self.url):
@@ -197,10 +195,6 @@ class HttpProtocol(KeepAliveProtocol):
         self._size = self._barren = 0
         if phase is ReadPhase.HEAD and self._timer is None:  # otherwise `_look` runs soon enough
             self._wake(self._limits.head_seconds)
-
-    def _check_head(self, size: int = 0) -> None:
-        if len(self.url) + size > self._limits.max_head or len(self.headers) > HEADERS:
-            self._raise(HEAD_TOO_LARGE)
 
     def _raise(self, refusal: Refusal) -> None:
         self._refusal = refusal

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from django.db import connection, transaction
@@ -25,6 +26,7 @@ from toolcards.encryption import get_redactor
 _encode_detail = json.JSONEncoder(separators=(",", ":"), sort_keys=True, default=str).encode
 _SELECT_HEAD = "SELECT seq, hash FROM toolcards_audithead WHERE id = 1"
 _COLUMNS = (*HASHED_COLUMNS, "key", "prev", "hash")
+_get_hashed_values = itemgetter(*HASHED_COLUMNS)
 _INSERT = (
     f"INSERT INTO toolcards_auditrow ({', '.join(_COLUMNS)}) "  # noqa: S608 - names of ours
     f"VALUES ({', '.join(['%s'] * len(_COLUMNS))})"
@@ -85,12 +87,12 @@ def append_acts(acts: Iterable[Act]) -> None:
     with connection.cursor() as cursor:
         seq, prev = _lock_head(cursor)
         anchor.prepare(seq)
-        rows = []
+        rows, key = [], get_key_id()
         for act in acts:
             seq += 1
             row = _build_row(act, seq)
-            previous_hash, prev = prev, hash_row(row, prev, get_key_id())
-            rows.append((*(row[name] for name in HASHED_COLUMNS), get_key_id(), previous_hash, prev))
+            previous_hash, prev = prev, hash_row(row, prev, key)
+            rows.append((*_get_hashed_values(row), key, previous_hash, prev))
         cursor.executemany(_INSERT, rows)
         cursor.execute("UPDATE toolcards_audithead SET seq = %s, hash = %s WHERE id = 1", [seq, prev])
     transaction.on_commit(lambda: anchor.note_end(seq, prev), robust=True)

@@ -104,7 +104,8 @@ def render_unified_diff(text: str) -> str:
 
 
 def _take_pair(fields: dict[str, Any], names: tuple[str, str], path: str) -> Edit | None:
-    if not all(isinstance(fields.get(name), str) for name in names):
+    before, after = map(fields.get, names)
+    if not (isinstance(before, str) and isinstance(after, str)):
         return None
     return Edit(path, fields.pop(names[0]), fields.pop(names[1]))
 

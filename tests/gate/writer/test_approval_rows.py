@@ -184,7 +184,7 @@ def test_permits_of_rules_are_stored_under_the_states_of_rows(row: Approval, mem
 ])  # fmt: skip
 def test_a_value_is_prepared_as_django_prepares_it(name: str, value: Any) -> None:
     field = Approval._meta.get_field(name)
-    prepared, expected = approval_rows.prepare_value(field, value), field.get_db_prep_save(value, connection)
+    (prepared,), expected = approval_rows.prepare_values([field], [value]), field.get_db_prep_save(value, connection)
     assert type(prepared) is type(expected) or value == expected
     assert field.name == "note" or prepared == expected
     assert (prepared == value) is (field.name != "note" or not value)  # a note is sealed

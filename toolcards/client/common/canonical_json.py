@@ -89,7 +89,7 @@ def _is_plain(value: object, max_nodes: int, max_depth: int) -> bool:
         for item in level:
             kind = type(item)
             if kind is str:
-                if not _is_plain_text(item):
+                if "\0" in item or not (item.isascii() or _has_utf8_form(item)):
                     return False
             elif kind is dict:
                 for key in item:
@@ -107,11 +107,7 @@ def _is_plain(value: object, max_nodes: int, max_depth: int) -> bool:
     return True
 
 
-def _is_plain_text(text: Any) -> bool:
-    if "\0" in text:
-        return False
-    if text.isascii():
-        return True
+def _has_utf8_form(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:  # half of a surrogate pair

@@ -234,7 +234,7 @@ class Card:
     @property
     def waiting(self) -> bool:
         """Return whether the call needs a vote now."""
-        return self.unanswered and self.approval is not None and not self.approval.twin
+        return self.approval is not None and not self.approval.twin and self.unanswered
 
     @property
     def unanswered(self) -> bool:

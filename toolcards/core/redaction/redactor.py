@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 from functools import lru_cache
+from operator import is_
 from typing import Any
 
 from toolcards.core.calls.card import Card
@@ -82,7 +83,7 @@ class Redactor:
 
     def card(self, card: Card) -> Card:
         """Return the card with its secrets masked, the same object without any."""
-        changes = {name: new for name in _CARD_FIELDS if (new := self.value(old := getattr(card, name))) is not old}
+        changes = self._find_changes(card, _CARD_FIELDS)
         masked_text = self.growing if card.state == _STREAMS else self.text
         for name in ("text", "segment"):
             rope = getattr(card, name)
@@ -90,8 +91,8 @@ class Redactor:
                 changes[name] = Rope(new_text)
         for name, fields in _NESTED_FIELDS.items():
             inner = getattr(card, name)
-            if inner is not None and (new := self._inner(inner, fields)) is not inner:
-                changes[name] = new
+            if inner is not None and (inner_changes := self._find_changes(inner, fields)):
+                changes[name] = type(inner)(**(inner.__dict__ | inner_changes))
         return card.replace(**changes) if changes else card
 
     def restore(self, edited_value: Any, original: Any) -> Any:
@@ -118,11 +119,14 @@ class Redactor:
             return restore_text(edited_value, original, self.text(original))
         return edited_value
 
-    def _inner(self, inner: Any, fields: tuple[str, ...]) -> Any:
-        changes = {name: new for name in fields if (new := self.value(old := getattr(inner, name))) is not old}
-        if not changes:
-            return inner
-        return type(inner)(**(inner.__dict__ | changes))
+    def _find_changes(self, part: Any, names: tuple[str, ...]) -> dict[str, Any]:
+        """Return the masked values of those of the attributes that hold a secret."""
+        changes = {}
+        for name in names:
+            value = getattr(part, name)
+            if value and (masked_value := self._value(value, MAX_DEPTH)) is not value:
+                changes[name] = masked_value
+        return changes
 
     def _value(self, value: Any, depth: int) -> Any:
         kind = type(value)
@@ -142,7 +146,7 @@ class Redactor:
             if fields is value and type(fields) is dict:
                 result[name] = mask_schemas(fields, lambda part: self._value(part, depth - 1))
                 continue
-            if name not in hidden and _is_plain_name(name):  # so is nearly every name
+            if name not in hidden and len(name) <= SHORT and _is_short_plain_name(name):  # so is nearly every name
                 result[name] = self._value(value, depth)
                 continue
             new_name = self.text(name) if len(name) > 8 else name
@@ -152,7 +156,7 @@ class Redactor:
             else:
                 new = self._value(value, depth)
             result[_find_free_name(new_name, result)] = new
-        same = all(map(lambda old, new: old is new, members.values(), result.values()))
+        same = all(map(is_, members.values(), result.values()))
         return members if same and len(members) == len(result) and members.keys() == result.keys() else result
 
     def _array(self, items: list[Any], depth: int) -> list[Any]:
@@ -161,7 +165,7 @@ class Redactor:
             new = self._all(value, depth) if secret else self._value(value, depth)
             result.append(new)
             secret = type(value) is str and announces_secret(value, index, items)
-        return items if all(map(lambda old, new: old is new, items, result)) else result
+        return items if all(map(is_, items, result)) else result
 
     def _all(self, value: Any, depth: int, *, numbers: bool = True) -> Any:
         """Mask every text and number of a value that belongs to a secret name."""
@@ -256,10 +260,6 @@ def _is_harmless(text: str) -> bool:
     if not has_candidates(work):
         return True
     return not any(kind for _, _, kind in find_secrets(work, text if text.isascii() else work.decode("latin-1")))
-
-
-def _is_plain_name(name: str) -> bool:
-    return len(name) <= SHORT and _is_short_plain_name(name)
 
 
 @lru_cache(maxsize=4_096)

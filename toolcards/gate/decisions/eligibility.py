@@ -145,15 +145,18 @@ def dump_terms(terms: AskTerms) -> str:
 
 def load_terms(row: Approval) -> AskTerms:
     """Return the terms under which the approval was opened."""
-    fields = {name: _to_tuples(value) for name, value in json.loads(row.terms).items()}
+    terms: dict[str, Any] = json.loads(row.terms)
+    fields: dict[str, Any] = {
+        name: _to_tuples(value) if type(value) is list else value for name, value in terms.items()
+    }
     if row.opener == "agent":  # its own user may answer it where the agent runs, so here too
         fields["allow_requester"] = True
     return AskTerms(**fields)
 
 
-def _to_tuples(value: Any) -> Any:
-    """Return the value with all lists as tuples, at any depth."""
-    return tuple(_to_tuples(part) for part in value) if isinstance(value, list) else value
+def _to_tuples(parts: list[Any]) -> tuple[Any, ...]:
+    """Return the list and all lists in it as tuples."""
+    return tuple([_to_tuples(part) if type(part) is list else part for part in parts])
 
 
 def list_asking_rules(decision: PolicyDecision) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ def prepare_call(
 
 def is_stopped(card: Card) -> bool:
     """Return whether the call ended before policy decided on it."""
-    return card.hard and card.error is not None and card.error.phase in PHASES_BEFORE_RUN and card.decision is None
+    return card.error is not None and card.error.phase in PHASES_BEFORE_RUN and card.decision is None and card.hard
 
 
 def start_next_attempt(tx: Transaction, memory: RunMemory, card: Card, ready: f.InputReady) -> Card:

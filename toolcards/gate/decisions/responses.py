@@ -68,11 +68,12 @@ _VOID_PERMIT_STATES = frozenset({"void", "expired", "revoked", "superseded"})
 def build_decision(memory: RunMemory, card: Card, **more: Any) -> dict[str, Any]:
     """Return the decision object (docs/api.md); `more` adds permit and attempt."""
     verdict, ask = card.decision, card.approval
-    decider, code = _find_decider(card), _get_reason_code(card)
+    effect, decider = get_effect(card), _find_decider(card)
+    code = _get_reason_code(card, effect, decider)
     return (
         {
             "v": 1,
-            "decision": get_effect(card),
+            "decision": effect,
             "decision_id": f"dec_{memory.row.pk}-{card.ordinal}-{ask.id if ask else verdict.version if verdict else 0}",
             "run": memory.row.name,
             "call_id": card.call_id,
@@ -85,24 +86,24 @@ def build_decision(memory: RunMemory, card: Card, **more: Any) -> dict[str, Any]
             "reason": {
                 "code": code,
                 "text": _get_reason_text(card, code),
-                "suggest": _get_suggestion(card),
+                "suggest": verdict.suggest if verdict and effect != "allow" else "",
             },
             "approval": build_approval(card),
             "permit": None,
             "would": list(verdict.would) if verdict else [],
         }
-        | _describe_repair(card)
-        | _describe_schema_errors(memory, card)
+        | _describe_repair(card, effect)
+        | ({} if card.error is None else _describe_schema_errors(memory, card))
         | more
     )
 
 
-def _describe_repair(card: Card) -> dict[str, Any]:
+def _describe_repair(card: Card, effect: str) -> dict[str, Any]:
     """Return the repair and, if allowed, the repaired args; {} for a call that the gate did not repair."""
     if card.repair in {"", BY_SOURCE, EDITED}:
         return {}
     repair = {"method": card.repair, "tool": card.tool.name}
-    args = {"args": card.input} if get_effect(card) == "allow" else {}
+    args = {"args": card.input} if effect == "allow" else {}
     return {"repair": repair, **args}
 
 
@@ -184,8 +185,7 @@ def _is_superseded(card: Card) -> bool:
     return card.cause == "superseded" or bool(card.approval and card.approval.state == "superseded")
 
 
-def _get_reason_code(card: Card) -> str:
-    effect = get_effect(card)
+def _get_reason_code(card: Card, effect: str, decider: f.Actor) -> str:
     if is_stopped(card) and card.error:
         return card.error.code
     if _is_approval_unused(card):
@@ -198,7 +198,7 @@ def _get_reason_code(card: Card) -> str:
         return "used" if card.hard else "run_ended"
     if effect == "deny" and card.approval and card.approval.state == "unknown":
         return "lost"
-    code = _CODES.get(_find_decider(card).kind, {}).get(effect)
+    code = _CODES.get(decider.kind, {}).get(effect)
     if code:
         return code
     code = card.decision.code if card.decision else "gate_error"
@@ -220,11 +220,6 @@ def _get_reason_text(card: Card, code: str) -> str:
     if code in _TEXTS:
         return _TEXTS[code]
     return comment or (card.decision.reason if card.decision else "")
-
-
-def _get_suggestion(card: Card) -> str:
-    """Return the rule's suggestion for a call that is not allowed."""
-    return card.decision.suggest if card.decision and get_effect(card) != "allow" else ""
 
 
 def _get_policy_sha256(version: int) -> str:

@@ -59,7 +59,6 @@ def attempt(works: list[Any]) -> CommitAttempt:
             allow_log_writes(),
             memo.open_memo(),
             transaction.atomic(),
-            watch.count_statements(),
             trail.hold_acts(tx.audit_acts),
         ):
             timekeeping.catch_up()
@@ -67,12 +66,13 @@ def attempt(works: list[Any]) -> CommitAttempt:
                 (key for work in works for key in work.run_keys()),
                 [pk for work in works for pk in work.list_approvals()],
             )
-            for position, work in enumerate(works):
-                _apply(tx, watch, work, position, result)
-            tx.flush()
+            with watch.count_statements():
+                for position, work in enumerate(works):
+                    _apply(tx, watch, work, position, result)
+            has_written = tx.flush() or watch.has_written
             news = tx.finish_commit()
             transaction.on_commit(lambda: doorbell.ring(news), robust=True)
-            if watch.has_written:
+            if has_written:
                 usage_book.store()
                 mark = commit_marks.write_mark()
             hooks = list(transaction.get_connection().run_on_commit)  # Django drops them when COMMIT fails
@@ -129,7 +129,7 @@ def _recover(tx: Transaction, mark: commit_marks.Mark | None, hooks: list[Any], 
 
 
 class _StatementWatch:
-    """Counts the statements of a transaction that may write."""
+    """Counts the statements of works that may write."""
 
     def __init__(self) -> None:
         self.writes = 0  # without new runs, which can be deleted again

@@ -29,4 +29,4 @@ def add_day_counts(counts: Mapping[DayCount, int]) -> None:
     if rows:
         with connection.cursor() as cursor:
             for key in sorted(rows):
-                cursor.execute(_ADD, [*key, *(rows[key].get(word, 0) for word in WORDS)])
+                cursor.execute(_ADD, [*key, *[rows[key].get(word, 0) for word in WORDS]])

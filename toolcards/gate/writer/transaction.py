@@ -219,7 +219,7 @@ class Transaction:
                     self.audit_acts += audit_entries.build_acts(memory, routed_fact, before, card)
                 if card.permit is not (before and before.permit):
                     self._record_permit(memory, routed_fact, card)
-                if card.waiting and card.has_input and (before is None or card.input is not before.input):
+                if card.has_input and (before is None or card.input is not before.input) and card.waiting:
                     self._rebind(memory, card, routed_fact.at)
             elif type(routed_fact) in _RUN_FACTS:
                 self._notify_run(memory, routed_fact)
@@ -286,12 +286,18 @@ class Transaction:
                 self.runs_with_answers.add(memory.row.pk)
         self.changed_approvals = []
 
-    def flush(self) -> None:
-        """Write everything recorded: the log, the calls, the runs, the approvals."""
+    def flush(self) -> bool:
+        """Write everything recorded: the log, the calls, the runs, the approvals.
+
+        Return whether there was anything.
+        """
         changed_runs = [memory for memory in self.runs.values() if memory.events or memory.touched]
         if changed_runs:
             self._write(changed_runs)
-        self._finish()
+        has_more = bool(self.after_write or self.outbox.payloads or self.uses or self.day_counts or self.audit_acts)
+        if has_more:
+            self._finish()
+        return bool(changed_runs) or has_more
 
     def _write(self, memories: list[RunMemory]) -> None:
         with connection.cursor() as cursor:
