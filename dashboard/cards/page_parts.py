@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from html import escape
 
 from dashboard.cards import rendering
+from dashboard.cards.payloads.excerpts import TAIL_CHARACTERS
 from dashboard.cards.rendering import CardForm
+from dashboard.cards.safe_text import mark_html, mark_text
+from toolcards.core.calls.card import Card
 from toolcards.models import ToolCall
 
 MAX_PARTS = 400  # of one watcher; beyond, it is sent its whole boards instead
+PIECE_MARK = "+"  # in the name of a part, between the name of its card and the position of the piece
 _CALL_STATE = re.compile(r"([0-9]{1,18}-[0-9]{1,9})\.([0-9]{1,18})", re.ASCII)
 
 
@@ -52,3 +57,19 @@ def place_card(call: ToolCall, form: CardForm = CardForm.CARD, *, known_only: bo
     if call.removed:
         return build_part("#board", "place", rendering.render_removal(call))
     return build_part("#board", "renew" if known_only else "place", rendering.render(call, form))
+
+
+def place_piece(call: ToolCall, before: Card, card: Card) -> str:
+    """Return the part that adds a piece to a card's streaming input.
+
+    "" if more than the text has changed. `before`: what the pages show. A page with another text asks for the card.
+    """
+    old, text = str(before.text), str(card.text)
+    is_growth = old and text.startswith(old) and before.replace(text=card.text, rev=card.rev, seq=card.seq) == card
+    if not is_growth or old.endswith("\r") or len(text) - len(old) > TAIL_CHARACTERS:
+        return ""
+    attributes = (
+        f'id="c-{call.public_id}" data-call-id="{escape(mark_text(card.call_id))}" data-state="{card.state}"'
+        f' data-rev="{card.rev}" data-seq="{card.seq}" data-from="{len(old)}" data-size="{len(text)}"'
+    )
+    return build_part("#board", "grow", f"<article {attributes}>{mark_html(text[len(old) :])}</article>")

@@ -9,7 +9,7 @@ from operator import or_
 
 from django.db.models import Q
 
-from dashboard.cards.page_parts import MAX_PARTS, PageState, place_card
+from dashboard.cards.page_parts import MAX_PARTS, PIECE_MARK, PageState, place_card
 from toolcards.models import ToolCall
 
 MAX_UNCONFIRMED = 2  # frames on the way to one browser: one that it draws, and the next
@@ -36,8 +36,16 @@ class Frame:
         return Frame({name: self.parts[name] for name in self.parts if name not in old_parts}) if old_parts else self
 
     def merge(self, later: Frame) -> Frame:
-        """Merge a later frame into this one; its parts win."""
-        return Frame({**self.parts, **later.parts})
+        """Merge a later frame into this one; its parts win.
+
+        A card replaces the pieces that came before it.
+        """
+        names = later.parts.keys()
+        kept_parts = {
+            name: part for name, part in self.parts.items()
+            if name not in names and name.partition(PIECE_MARK)[0] not in names
+        }  # fmt: skip
+        return Frame(kept_parts | dict(later.parts))
 
     def __len__(self) -> int:
         return len(self.parts)

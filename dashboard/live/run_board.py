@@ -5,20 +5,45 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from django.db import connection
 from django.template.loader import render_to_string
 
 from dashboard.cards import rendering
-from dashboard.cards.page_parts import build_part, place_card
+from dashboard.cards.page_parts import PIECE_MARK, build_part, place_card, place_piece
 from dashboard.cards.timeline.timeline import build_timeline
 from dashboard.cards.trace import event_log
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.frames import Frame
 from dashboard.runs import run_cards, tables
 from dashboard.runs.narration import Narration, TextBlock
-from toolcards.models import Run, Source, ToolCall
-from toolcards.models.prepared_selects import PreparedSelect
+from toolcards.core.calls.card import Card, ToolCallState
+from toolcards.models import Run, ToolCall
 
-_RUN, _SOURCE = PreparedSelect(Run, "WHERE id = %s"), PreparedSelect(Source, "WHERE id = %s")
+MAX_INPUTS = 1_000  # streaming inputs of a board whose sent text is kept
+_SELECT_SHOWN = (
+    "SELECT agent, protocol, mode, status, reason, ended_at, calls, counts, skipped, skipped_kinds,"
+    " (SELECT COUNT(*) FROM toolcards_toolcall WHERE run_id = run.id AND soft AND state = 'output-error')"
+    " FROM toolcards_run AS run WHERE id = %s"
+)
+
+
+class SentInputs:
+    """The cards of streaming inputs that all watchers have, so that growth is sent without the rest of the card."""
+
+    def __init__(self) -> None:
+        self._cards: dict[int, Card] = {}
+
+    def place_call(self, call: ToolCall) -> tuple[str, str]:
+        """Return name and part of a changed call: piece or card."""
+        before, name = self._cards.pop(call.ordinal, None), str(call.ordinal)
+        if call.removed or call.state != ToolCallState.INPUT_STREAMING:
+            return name, place_card(call)
+        card = call.as_shown_card()
+        if len(self._cards) >= MAX_INPUTS:
+            self._cards.clear()
+        self._cards[call.ordinal] = card
+        piece = place_piece(call, before, card) if before is not None else ""
+        return (f"{name}{PIECE_MARK}{call.seq}", piece) if piece else (name, place_card(call))
 
 
 class RunBoard(LiveBoard):
@@ -34,14 +59,18 @@ class RunBoard(LiveBoard):
         self.latest, self.as_table = latest, as_table
         self.runs = frozenset({run})
         self._texts = Narration(run) if not view and not call else None
+        self._inputs = SentInputs()
+        self._sent_head: tuple[Any, ...] = ()  # what the header shows that all watchers have; () if some have another
         self._unsent: dict[int, TextBlock] = {}  # blocks that changed since everybody was sent them
         self._newest_ordinal = 0  # of the calls whose text before them was sent
 
     def render_all(self) -> Frame:
         """Return the cards, the text between them, and the header."""
         self._read_texts()
-        cards = self._render_cards()
-        return Frame({**cards.parts, **self._render_head()}, cards.seqs)
+        cards, before = self._render_cards(), self._sent_head
+        head = self._render_head()
+        self._sent_head = before if before == self._sent_head else ()
+        return Frame({**cards.parts, **head}, cards.seqs)
 
     def _render_cards(self) -> Frame:
         """Return the newest calls and the text between them."""
@@ -66,7 +95,7 @@ class RunBoard(LiveBoard):
             return self._render_call_parts(call for call in own_calls if call.ordinal == self.call)
         if self.view or not own_calls:
             return {}
-        return self._render_earlier_texts(own_calls) | {str(call.ordinal): place_card(call) for call in own_calls}
+        return self._render_earlier_texts(own_calls) | dict(map(self._inputs.place_call, own_calls))
 
     def _render_earlier_texts(self, calls: list[ToolCall]) -> dict[str, str]:
         """Return what the agent wrote before new calls: it would move them if it came later."""
@@ -78,7 +107,7 @@ class RunBoard(LiveBoard):
 
     def render_throttled(self) -> dict[str, str]:
         """Return the header, new text and, if it is open, the timeline."""
-        return self._render_unsent_texts() | self._render_head()
+        return self._render_unsent_texts() | self._render_head(self._sent_head)
 
     def _render_unsent_texts(self) -> dict[str, str]:
         self._read_texts()
@@ -88,15 +117,18 @@ class RunBoard(LiveBoard):
     def _read_texts(self) -> None:
         self._unsent |= {block.seq: block for block in self._texts.read()} if self._texts else {}
 
-    def _render_head(self) -> dict[str, str]:
+    def _render_head(self, sent_head: tuple[Any, ...] = ()) -> dict[str, str]:
+        """Return the header, unless it shows what was sent, and the timeline if it is open."""
         if self.call:
             return {}
-        run = _fetch_run(self.run)
-        parts = {
-            "head": build_part(
-                "#run-head", "outerMorph", render_to_string("runs/_head.html", tables.build_run_header(run))
-            )
-        }
+        self._sent_head = _read_shown_columns(self.run)
+        parts: dict[str, str] = {}
+        if self._sent_head == sent_head and self.view != "timeline":
+            return parts
+        run = Run.objects.select_related("source").get(pk=self.run)
+        if self._sent_head != sent_head:
+            html = render_to_string("runs/_head.html", tables.build_run_header(run))
+            parts["head"] = build_part("#run-head", "outerMorph", html)
         if self.view == "timeline":
             html = render_to_string("runs/_timeline.html", self._build_timeline(run))
             parts["timeline"] = build_part("#timeline", "innerMorph", html)
@@ -117,13 +149,14 @@ class RunBoard(LiveBoard):
         return parts
 
 
-def _fetch_run(pk: int) -> Run:
-    run = _RUN.fetch_first(pk)
-    source = _SOURCE.fetch_first(run.source_id) if run is not None else None
-    if run is None or source is None:
+def _read_shown_columns(run: int) -> tuple[Any, ...]:
+    """Return the columns of a run that its header shows. A run with other agents has another number of calls."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SELECT_SHOWN, [run])
+        columns: tuple[Any, ...] | None = cursor.fetchone()
+    if columns is None:
         raise Run.DoesNotExist
-    run.source = source
-    return run
+    return columns
 
 
 def _render_texts(blocks: Iterable[TextBlock]) -> dict[str, str]:

@@ -42,6 +42,13 @@ PUSH = """(times) => (async () => {
 })()"""
 
 
+# Returns the revision and the text that a card shows while its input streams.
+DESCRIBE_CARD = r"""() => {
+  const card = document.querySelector('article.card');
+  return [card.dataset.rev, card.dataset.seq, card.querySelector('.writing').outerHTML.replace(/\s+/g, ' ')];
+}"""
+
+
 # Clicks a card's button 100 ms after the card appears.
 CLICK_AS_IT_COMES = """(id) => {
   window.clicked = false;
@@ -55,6 +62,36 @@ CLICK_AS_IT_COMES = """(id) => {
 
 
 # ---------------------------------------------------------------- what people see
+
+
+def test_an_input_grows_by_pieces_and_a_page_that_missed_one_gets_the_card(
+    server: Server, visit: Open, run: str
+) -> None:
+    with server.socket(protocol="native", run=run, agent="bot", mode="observe") as agent:
+
+        def send(kind: str, **content: str) -> None:
+            agent.send(json.dumps({"type": f"tool.input.{kind}", "call_id": "c1", **content}))
+            agent.recv(PATIENCE)
+
+        send("started", tool="Write")
+        send("delta", delta="one")
+        page = visit(path_of(run))
+        text = page.locator(".writing .text")
+        expect(text).to_have_text("one")
+        pieces = ((" two", "one two"), (" <b>\u202e", "one two <b>U+202E"), ("😀", "one two <b>U+202E😀"))
+        for piece, shown_text in pieces:
+            send("delta", delta=piece)
+            expect(text).to_have_text(shown_text)
+        expect(page.locator(".writing .size")).to_have_text("13 characters so far")
+        page.evaluate("document.querySelector('.writing').dataset.size = '3'")  # as if it had missed a piece
+        send("delta", delta=" end ")
+        expect(text).to_have_text("one two <b>U+202E😀 end ")
+        send("delta", delta="x " * 350)
+        send("delta", delta="y " * 350)
+        expect(text).to_have_text("…" + "x " * 250 + "y " * 350)
+        grown_card = page.evaluate(DESCRIBE_CARD)
+        page.reload()
+        assert page.evaluate(DESCRIBE_CARD) == grown_card
 
 
 def test_each_state_comes_without_a_reload(server: Server, visit: Open, run: str) -> None:

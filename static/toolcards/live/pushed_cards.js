@@ -5,6 +5,7 @@ import {findBoard, flash, insertCard, removeCard} from './card_lists.js';
 import {isOutdated} from './card_order.js';
 import {shortenPushed} from '../runs/card_lines.js';
 import {handleStrangeAnswer} from '../page/failed_requests.js';
+import {growInput} from './growing_inputs.js';
 import {forgetHeldCard, holdCard} from './held_cards.js';
 import {keepTyped, readTyped} from '../inbox/kept_text.js';
 import {renewRows} from '../runs/runs_table.js';
@@ -89,6 +90,10 @@ export function registerExtension() {
       if (style === 'numbers') {
         renewNumbers(fragment);
         return [];
+      }
+      if (style === 'grow') {
+        const piece = /** @type {HTMLElement | null} */ (fragment.querySelector('article[id]'));
+        return [piece && growInput(piece)].filter(Boolean);
       }
       if (style !== 'place' && style !== 'renew') return false;
       /** @type {NodeListOf<HTMLElement>} */

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.cards.page_parts import MAX_PARTS, NEW_PAGE, PageState, build_part, place_card
+from dashboard.cards.page_parts import MAX_PARTS, NEW_PAGE, PageState, build_part, place_card, place_piece
 from dashboard.cards.rendering import CardForm
 from tests.support.cards import a_card, call_of
 from tests.support.effort import draw
 from tests.support.tables import loop_over
-from toolcards.core.calls.card import ToolCallState
+from toolcards.core.calls.card import CardTool, ToolCallState
+from toolcards.core.text.text_rope import Rope
 from toolcards.models import ToolCall
 
 CALL_NUMBERS = st.tuples(st.integers(1, 10**18 - 1), st.integers(1, 10**9 - 1), st.integers(0, 10**18 - 1))
@@ -66,3 +69,26 @@ def test_a_call_that_was_removed_takes_its_place_away_everywhere() -> None:
     part = place_card(call, known_only=True)
     assert part == place_card(call) and 'hx-swap="place"' in part and "git push" not in part
     assert call.public_id in part
+
+
+@loop_over(("old", "new", "piece"), [
+    ("ab", "abcd", "cd"), ("ab", "ab<b>", "&lt;b&gt;"), ("ab", "ab\u202e", '<span class="mark">U+202E</span>'),
+    ("ab", "ab", ""), ("a😀", "a😀é", "é"),
+])  # fmt: skip
+def test_a_piece_of_an_input_has_only_what_is_new(old: str, new: str, piece: str) -> None:
+    before = a_card(ToolCallState.INPUT_STREAMING).replace(text=Rope(old), rev=2, seq=5)
+    card = before.replace(text=Rope(new), rev=3, seq=8)
+    part = place_piece(call_of(card), before, card)
+    assert part.startswith('<hx-partial hx-target="#board" hx-swap="grow"><article id="c-')
+    assert part.endswith(f' data-from="{len(old)}" data-size="{len(new)}">{piece}</article></hx-partial>')
+    assert ' data-state="input-streaming" data-rev="3" data-seq="8"' in part and len(part) < 300
+
+
+@loop_over(("old", "new", "changes"), [
+    ("", "a", {}), ("ab", "xbc", {}), ("ab", "a", {}), ("ab\r", "ab\r\n", {}), ("a", "a" * 2_000, {}),
+    ("ab", "abc", {"tool": CardTool("other")}), ("ab", "abc", {"anomalies": (("late-response", 1.0),)}),
+])  # fmt: skip
+def test_a_change_that_is_more_than_a_piece_needs_the_card(old: str, new: str, changes: dict[str, Any]) -> None:
+    before = a_card(ToolCallState.INPUT_STREAMING).replace(text=Rope(old))
+    card = before.replace(text=Rope(new), **changes)
+    assert place_piece(call_of(card), before, card) == ""

@@ -54,6 +54,13 @@ async def test_the_latest_state_wins_for_who_is_slow() -> None:
     assert frame is not None and frame.text == "three!"
 
 
+def test_pieces_follow_the_card_that_they_belong_to_and_are_dropped_when_a_newer_card_comes() -> None:
+    frame = Frame({"3": "card"}).merge(Frame({"3+7": "a", "31": "other"})).merge(Frame({"3+9": "b"}))
+    assert frame.text == "cardaotherb"
+    assert frame.merge(Frame({"3": "newer"})).text == "othernewer"
+    assert Frame({"3+7": "a"}).merge(Frame({"3": "card"})).merge(Frame({"3+9": "b"})).text == "cardb"
+
+
 async def test_the_same_frame_goes_to_every_page_that_is_up_to_date() -> None:
     frame, slots = Frame({"card": "x"}), [FrameSlot(), FrameSlot()]
     for slot in slots:

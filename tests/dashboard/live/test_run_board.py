@@ -10,6 +10,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.test import Client
 
+from dashboard.live import base_board
 from dashboard.live.base_board import BoardNews
 from dashboard.live.run_board import RunBoard
 from tests.support.browser_sockets import watching
@@ -57,3 +58,34 @@ def test_text_before_a_new_call_comes_with_it(a_run: Callable[..., Run], source:
     calls = list(ToolCall.objects.filter(run=run, call_id="c2").select_related("run", "run__source"))
     frame = board.render_changes(BoardNews(calls=calls, runs=frozenset({run.pk})))
     assert [call or text for call, text in CARD_PATTERN.findall(frame.text)] == ["Hello", "c2"]
+
+
+def test_a_delta_is_sent_as_its_piece_and_the_header_only_when_it_shows_something_else(
+    a_run: Callable[..., Run], source: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base_board, "THROTTLE_SECONDS", 0.0)
+    run = a_run("growing", f.InputStarted("c1", "Write"), f.InputDelta("c1", "one "))
+    board = RunBoard(run.pk)
+    board.render_all()
+
+    def render(*facts: Any) -> dict[str, str]:
+        group_commit.execute(RecordFacts(source, "growing", list(facts)))
+        calls = list(ToolCall.objects.filter(run=run).select_related("run", "run__source"))
+        return dict(board.render_changes(BoardNews(calls=calls, runs=frozenset({run.pk}))).parts)
+
+    assert "one two " in render(f.InputDelta("c1", "two "))["1"]
+    parts = render(f.InputDelta("c1", "three"))
+    assert [(len(part) < 300, part.count("three"), part.count("two")) for part in parts.values()] == [(True, 1, 0)]
+    board.render_all()  # for one more watcher: the others go on with pieces
+    assert list(render(f.InputDelta("c1", "!"))) == ["1+6"]
+    parts = render(f.InputReady("c1", "Write", {}, True))
+    assert parts.keys() == {"1", "head"} and 'data-state="input-available"' in parts["1"]
+
+
+def test_a_watcher_who_came_between_two_headers_is_sent_the_next_one(a_run: Callable[..., Run], source: Any) -> None:
+    run = a_run("headed", f.InputReady("c1", "Read", {}, True))
+    board = RunBoard(run.pk, "head")
+    assert [name for _ in range(2) for name in (board.render_throttled() or {"": ""})] == ["head", ""]
+    group_commit.execute(RecordFacts(source, "headed", [f.InputReady("c2", "Read", {}, True)]))
+    assert "2 calls" in board.render_all().parts["head"]
+    assert "2 calls" in board.render_throttled()["head"] and not board.render_throttled()
