@@ -18,7 +18,7 @@ from django.db import connection, models, transaction
 from django.test import Client
 
 from dashboard.environment import Environment
-from dashboard.runs.filters import CallFilters
+from dashboard.search.filters import CallFilters
 from tests.support.gate_commands import RecordFacts, make_ballot
 from tests.support.server import Server
 from tests.support.services import postgres

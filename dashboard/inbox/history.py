@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
+from urllib.parse import urlencode
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from dashboard.accounts.access import needs
 from dashboard.cards import labels
+from dashboard.search.filters import CHUNK, SEARCHED, CallFilters
+from dashboard.search.search_words import list_filter_names, list_search_words
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.facts import Actor
 from toolcards.core.calls.summary import summarize
@@ -91,20 +95,34 @@ def find_calls_without_outcome(earliest: float = 0.0) -> list[HistoryRow]:
 @needs()
 def history(request: HttpRequest) -> HttpResponse:
     """List the latest decisions first, in pages."""
-    rows = list(_parse_cursor(request.GET.get("after", ""))[: PAGE + 1])
+    filters = CallFilters.read(urlencode({"q": request.GET.get("q", "")}))
+    rows = _list_rows(filters, request.GET.get("after", ""))
     more = rows[PAGE - 1] if len(rows) > PAGE else None
+    is_first = not request.GET.get("after")
+    names = list_filter_names()
     context: dict[str, Any] = {
         "answered": [HistoryRow(row, row.call.as_shown_card()) for row in rows[:PAGE]],
-        "next": f"{more.decided_at!r}:{more.pk}" if more else "",
-        "first": not request.GET.get("after"),
-        "unheard": [] if request.GET.get("after") else find_calls_without_outcome(),
-    }
+        "next": f"{more.decided_at!r}:{more.pk}" if more else "", "first": is_first,
+        "unheard": find_calls_without_outcome() if is_first and not filters.q else [],
+        "filters": filters, "words": list_search_words(names["tools"], names["agents"]),
+    }  # fmt: skip
     return render(request, "approvals/history.html", context)
 
 
-def _parse_cursor(cursor: str) -> Any:
+def _list_rows(filters: CallFilters, cursor: str) -> list[Approval]:
+    """Return a page of decisions and one more; a search that reads cards reads SEARCHED at most."""
+    rows = _parse_cursor(cursor)
+    if filters.q:
+        rows = rows.filter(call__in=filters.rows().order_by().values("pk"))
+    if not filters.search.reads_cards:
+        return list(rows[: PAGE + 1])
+    candidates = rows[:SEARCHED].iterator(chunk_size=CHUNK)
+    return list(islice((row for row in candidates if filters.says(row.call)), PAGE + 1))
+
+
+def _parse_cursor(cursor: str) -> QuerySet[Approval]:
     rows = Approval.objects.filter(asked=True).exclude(state="pending")
-    rows = rows.select_related("call", "run", "run__source").order_by("-decided_at", "-id")
+    rows = rows.select_related("call__run__source", "run__source").order_by("-decided_at", "-id")
     when, _, pk = cursor.partition(":")
     try:
         decided_at = float(when)

@@ -16,7 +16,7 @@ from dashboard.live.base_board import THROTTLE_SECONDS, BoardNews, LiveBoard
 from dashboard.live.frames import Frame
 from dashboard.live.statistics_board import StatisticsBoard
 from dashboard.runs import now_page, tables
-from dashboard.runs.filters import CallFilters, RunFilters
+from dashboard.search.filters import CallFilters, RunFilters
 from dashboard.sources import connect
 from toolcards.models import ToolCall
 
@@ -96,12 +96,12 @@ class CallsBoard(LiveBoard):
     def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return the cards that match the filters.
 
-        A card that left its state is replaced in place.
+        A card that no longer matches is replaced in place.
         """
         parts = {}
         for call in calls:
             if self.filters.matches(call):
-                parts[call.public_id] = place_card(call, known_only=not self.filters.right_state(call))
+                parts[call.public_id] = place_card(call, known_only=not self.filters.matches_now(call))
         return parts
 
 

@@ -24,8 +24,10 @@ from dashboard.inbox.views import (
     render_rejected_vote,
 )
 from dashboard.runs import saved_filters, tables
-from dashboard.runs.filters import NO_RESULT, NO_RESULT_WORD, CallFilters
 from dashboard.runs.views import read_query_number
+from dashboard.search.filters import NO_RESULT_WORD, CallFilters
+from dashboard.search.search_terms import NO_RESULT
+from dashboard.search.search_words import list_filter_names, list_search_words
 from toolcards import gate
 from toolcards.core.calls.call_json import build_call_json
 from toolcards.core.calls.card import KINDS
@@ -42,11 +44,13 @@ def calls(request: HttpRequest) -> HttpResponse:
     filters = CallFilters.read(request.META.get("QUERY_STRING", ""))
     before = read_query_number(request, "before")
     page = tables.list_calls(filters, before=before)
+    names = list_filter_names()
     context = {
         "filters": filters, "calls": tables.choose_forms(page.calls), "before": before, "kinds": KINDS,
         "most_cards": tables.MOST_CARDS,
         "states": [*((str(state), label.word) for state, label in labels.STATE_LABELS.items()), NO_RESULT_OPTION],
-        "more": page.more, "searched": page.searched, "names": tables.list_filter_names(),
+        "more": page.more, "searched": page.searched, "names": names,
+        "words": list_search_words(names["tools"], names["agents"]),
         "any": bool(page.calls) or ToolCall.objects.exists(),
         "saved": saved_filters.list_saved_filters(request, "calls", filters),
     }  # fmt: skip

@@ -18,8 +18,8 @@ from django.views.decorators.http import require_GET
 
 from dashboard.accounts.access import needs
 from dashboard.cards import labels
-from dashboard.runs.filters import get_shown_state
 from dashboard.runs.tables import RunRow, build_run_rows, compute_state_bar
+from dashboard.search.search_terms import get_shown_state
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.summary import summarize
 from toolcards.core.text.terminal_sequences import flatten_text

@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from dashboard.accounts.access import get_signed_in_person, needs
-from dashboard.runs.filters import CallFilters, RunFilters
+from dashboard.search.filters import CallFilters, RunFilters
 from toolcards.models import SavedFilter
 from toolcards.models.people import MAX_NAME_LENGTH
 

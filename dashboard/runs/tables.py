@@ -10,11 +10,12 @@ from typing import Any
 from django.db import connection
 from django.db.models import Count
 
-from dashboard.cards import labels, safe_text
+from dashboard.cards import labels
 from dashboard.cards.rendering import CardForm
 from dashboard.cards.times import format_duration
 from dashboard.cards.trace import skipped_frames
-from dashboard.runs.filters import NO_RESULT, NO_RESULT_WORD, CallFilters, CallListPage, RunFilters
+from dashboard.search.filters import NO_RESULT_WORD, CallFilters, CallListPage, RunFilters
+from dashboard.search.search_terms import NO_RESULT
 from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import ToolCallState
 from toolcards.models import Run, ToolCall
@@ -154,16 +155,6 @@ def build_run_rows(runs: Sequence[Run]) -> list[RunRow]:
     failed_pks = [run.pk for run in runs if run.count_by_state.get(ToolCallState.OUTPUT_ERROR)]
     without_result = count_calls_without_result(failed_pks) if failed_pks else {}
     return [build_run_row(run, without_result.get(run.pk, 0)) for run in runs]
-
-
-def list_filter_names() -> dict[str, list[str]]:
-    """List tools and agents of the latest calls, to suggest as filters.
-
-    Browsers show suggestions unmarked, so names with misleading characters are left out; the filter still finds them.
-    """
-    rows = set(ToolCall.objects.not_removed().order_by("-pk").values_list("tool", "agent")[:2_000])
-    tools, agents = ({row[n] for row in rows if row[n] and safe_text.mark_text(row[n]) == row[n]} for n in (0, 1))
-    return {"tools": sorted(tools)[:100], "agents": sorted(agents)[:100]}
 
 
 def find_newest_call(run: Run) -> dict[str, Any] | None:

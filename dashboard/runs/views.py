@@ -16,7 +16,7 @@ from dashboard.cards.timeline.timeline import build_timeline
 from dashboard.cards.timeline.zoom import TimeWindow
 from dashboard.cards.trace import step_log
 from dashboard.runs import narration, run_cards, saved_filters, tables
-from dashboard.runs.filters import STATUSES, RunFilters
+from dashboard.search.filters import STATUSES, RunFilters
 from toolcards.models import AmbiguousRun, Run, Source, decode_run_name
 
 

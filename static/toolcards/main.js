@@ -54,6 +54,9 @@ if (document.getElementById('batch')) {
     setBatchKeys(batch.pickCard, batch.pickShape, bar.goToBar);
   });
 }
+if (document.querySelector('[data-words]')) {
+  import('./page/search_words.js').then(({startSearchWords}) => startSearchWords());
+}
 if (document.getElementById('timeline')) {
   import('./runs/zoom.js').then(({startZoom}) => startZoom());
   import('./runs/bar_detail.js').then(({startBarDetail}) => startBarDetail());

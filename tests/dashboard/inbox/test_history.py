@@ -56,3 +56,21 @@ def test_history_goes_back_a_page_at_a_time(ann: Client, a_call: Any, monkeypatc
         after = answer.context["next"]
         url = f"/approvals/history/?after={after}" if after else ""
     assert shown_calls == [f"call-{number}" for number in (4, 3, 2, 1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", ["call-two", "call-one"]), ("by:ann", ["call-two", "call-one"]), ("by:ben", []),
+        ("state:denied", ["call-two"]),
+        ("-state:denied since:1h", ["call-one"]), ("call-one", ["call-one"]), ("risk:high", []),
+        ("since:soon", ["call-two", "call-one"]), ("tool:bash call-two", ["call-two"]),
+    ],
+)  # fmt: skip
+def test_history_is_searched_as_calls_are(ann: Client, a_call: Any, query: str, names: list[str]) -> None:
+    for call_id, answer in (("call-one", "approve"), ("call-two", "deny")):
+        call = a_call("approval-requested", call_id=call_id)
+        ann.post(address(call), form(call, answer))
+    page = ann.get("/approvals/history/", {"q": query})
+    assert [row.approval.call.call_id for row in page.context["answered"]] == names
+    assert ("Not understood" in page.content.decode()) == (query == "since:soon")

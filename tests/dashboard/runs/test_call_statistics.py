@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dashboard.runs import call_statistics
 from dashboard.runs.call_statistics import CountedCalls, compute_percentile, compute_statistics
-from dashboard.runs.filters import CallFilters
+from dashboard.search.filters import CallFilters
 from toolcards.core.calls import facts as f
 from toolcards.models import Run, ToolCall
 from toolcards.models.write_guard import allow_log_writes

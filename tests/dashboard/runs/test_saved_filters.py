@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.live.boards import BOARDS
-from dashboard.runs.filters import CallFilters, RunFilters
 from dashboard.runs.saved_filters import MAX_SAVED, encode_filters
+from dashboard.search.filters import CallFilters, RunFilters
 from toolcards.models import SavedFilter, ToolCall
 
 pytestmark = pytest.mark.django_db

@@ -12,8 +12,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from dashboard.cards.rendering import CardForm
-from dashboard.runs.filters import RunFilters
 from dashboard.runs.tables import MOST_CARDS, choose_forms, compute_state_bar, list_run_rows
+from dashboard.search.filters import RunFilters
 from toolcards.core.calls import facts as f
 from toolcards.models import Run
 

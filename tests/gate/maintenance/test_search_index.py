@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from dashboard.runs import filters
-from dashboard.runs.filters import CallFilters
+from dashboard.search import filters
+from dashboard.search.filters import CallFilters
 from tests.support.gate_commands import RecordFacts
 from tests.support.server import Server, until
 from toolcards import gate

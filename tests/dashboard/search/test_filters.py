@@ -11,8 +11,9 @@ import pytest
 from django.test import Client
 
 from dashboard.cards import labels
-from dashboard.runs import filters
-from dashboard.runs.filters import NO_RESULT, STATUSES, CallFilters, RunFilters
+from dashboard.search import filters
+from dashboard.search.filters import STATUSES, CallFilters, RunFilters
+from dashboard.search.search_terms import NO_RESULT
 from tests.support.gate_commands import RecordFacts
 from tests.support.tables import loop_over
 from toolcards.core.calls import facts as f
@@ -88,7 +89,11 @@ def varied_calls(a_run: Callable[..., Run], key: Any) -> list[ToolCall]:
 
 
 CHOICES = {
-    "q": ("", "NEEDLE", "hay"), "tool": ("", "Bash"), "agent": ("", "bot", "sub_a", "›"), "kind": ("", "execute"),
+    "q": (
+        "", "NEEDLE", "hay", "tool:bash", "-tool:read", "tool:re*", "agent:sub_a", "state:failed", "-state:no-result",
+        "path:hay", "-path:needle needle", "writes:hay", "reads:hay since:1h", "until:1h", "risk:low", "-risk:low",
+        "by:ana", "-by:ana kind:execute", "source:other -run:one", "hay agent:bot -agent:sub_a",
+    ), "tool": ("", "Bash"), "agent": ("", "bot", "sub_a", "›"), "kind": ("", "execute"),
     "source": ("", "other"), "run": ("", "one"), "state": ("", "output-error", NO_RESULT, "input-available"),
 }  # fmt: skip
 
@@ -105,7 +110,7 @@ def test_pages_list_the_calls_that_live_lists_show(varied_calls: list[ToolCall])
     lengths = set()
     for chosen in combinations:
         listed_calls = chosen.page(50).calls
-        live_calls = [call for call in varied_calls if chosen.matches(call) and chosen.right_state(call)]
+        live_calls = [call for call in varied_calls if chosen.matches(call) and chosen.matches_now(call)]
         assert listed_calls == live_calls, chosen
         lengths.add(len(listed_calls))
     assert lengths >= {0, 1, 2, 5}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from urllib.parse import parse_qs, urlencode
 
-from django.db.models import Q, QuerySet, Value
-from django.db.models.functions import Coalesce, NullIf, StrIndex
+from django.db.models import Q, QuerySet
 
 from dashboard.cards import labels
+from dashboard.search.search_terms import NO_RESULT, Search, SearchTerm, parse_search
 from toolcards.core.calls.card import KINDS, ToolCallState
 from toolcards.core.calls.card_codec import dump_card
 from toolcards.core.text.search_signature import list_needle_bits, list_needles
@@ -19,7 +19,7 @@ CHUNK = 100  # whole cards in memory at once
 MAX_VALUE = 200  # characters of one filter
 STATUSES = ("running", "waiting", "finished", "error", "aborted", "truncated")
 _NAMES = {"q": "Text"}  # other filters are named as their fields
-NO_RESULT, NO_RESULT_WORD = "no-result", "No result"  # calls that ended with their run, with an unknown outcome
+NO_RESULT_WORD = "No result"
 
 
 def _read_query(query: str, cls: type) -> dict[str, str]:
@@ -27,14 +27,6 @@ def _read_query(query: str, cls: type) -> dict[str, str]:
     parameters = parse_qs(query)
     first_values = {name: parameters[name][0] for name in (field.name for field in fields(cls)) if name in parameters}
     return {name: value.replace("\0", "").strip()[:MAX_VALUE] for name, value in first_values.items()}
-
-
-def get_shown_state(state: str, *, soft: bool) -> str:
-    """Return the state that bars and filters count the call under.
-
-    A call that ended with its run has no result, but did not fail.
-    """
-    return NO_RESULT if soft and state == ToolCallState.OUTPUT_ERROR else state
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +72,6 @@ def _find_word(name: str, value: str) -> str:
     return labels.RUN_LABELS[value].word if name == "status" else value
 
 
-# As `ToolCall.agent_name`.
-_AGENT_NAME = Coalesce(NullIf("agent", Value("")), NullIf("run__agent", Value("")), "run__source__name")
-
-
 @dataclass(frozen=True)
 class CallFilters(Filters):
     """Which calls the page shows."""
@@ -109,19 +97,26 @@ class CallFilters(Filters):
             values.pop("kind", None)
         return cls(**values)
 
+    @property
+    def search(self) -> Search:
+        """Return the words of `q`."""
+        return parse_search(self.q)
+
     def rows(self) -> QuerySet[ToolCall]:
-        """Return the calls that match in all but `q`, newest first."""
-        exact = {name: getattr(self, name) for name in ("state", "tool", "kind") if getattr(self, name)}
-        if self.state in (NO_RESULT, ToolCallState.OUTPUT_ERROR):
-            exact |= {"state": ToolCallState.OUTPUT_ERROR, "soft": self.state == NO_RESULT}
-        rows = ToolCall.objects.not_removed().filter(**exact)
-        if self.agent:
-            rows = rows.alias(agent_at=StrIndex(_AGENT_NAME, Value(self.agent))).filter(agent_at__gt=0)
-        if self.source:
-            rows = rows.filter(run__source__name=self.source)
-        if self.run:
-            rows = rows.filter(run__name=self.run)
+        """Return the calls that match as far as columns tell, newest first."""
+        exact = {"tool": self.tool} if self.tool else {}
+        rows: QuerySet[ToolCall] = ToolCall.objects.not_removed().filter(**exact)
+        for term in (*self._terms, *self.search.terms):
+            rows = term.narrow(rows)
+        if self.state:
+            rows = SearchTerm("state", self.state).narrow(rows)
         return rows.select_related("run", "run__source").order_by("-pk")
+
+    @property
+    def _terms(self) -> list[SearchTerm]:
+        """Return the fields that ask the same as a word of a search."""
+        names = ("kind", "agent", "source", "run")
+        return [SearchTerm(name, value) for name in names if (value := getattr(self, name))]
 
     def page(self, size: int, before: int = 0) -> CallListPage:
         """Return the newest calls that match (before that row).
@@ -129,15 +124,15 @@ class CallFilters(Filters):
         A search decrypts `SEARCHED` calls at most.
         """
         rows = self.rows().filter(pk__lt=before) if before else self.rows()
-        if not self.q:
+        if not self.search.reads_cards:
             calls = list(rows[: size + 1])
             return CallListPage(calls[:size], calls[size - 1].pk if len(calls) > size else 0)
         candidates = self._list_candidates(rows, before)
         return self._search(rows, size) if candidates is None else self._search_candidates(rows, candidates, size)
 
     def _list_candidates(self, rows: QuerySet[ToolCall], before: int) -> list[int] | None:
-        """Return the calls that may match `q`, newest first; None if the index cannot tell."""
-        needles = list_needle_bits(self.q)
+        """Return the calls that may have the text, newest first; None if the index cannot tell."""
+        needles = list_needle_bits(self.search.text)
         if not needles:
             return None
         # Read first: a call that is indexed in between is in both lists, not in neither.
@@ -150,7 +145,7 @@ class CallFilters(Filters):
         for start in range(0, min(len(candidates), SEARCHED), CHUNK):
             chunk = candidates[start : min(start + CHUNK, SEARCHED)]
             for call in rows.filter(pk__in=chunk):
-                if self._says(call):
+                if self.says(call):
                     matches.append(call)
                     if len(matches) > size:
                         return CallListPage(matches[:size], matches[size - 1].pk)
@@ -165,7 +160,7 @@ class CallFilters(Filters):
             chunk = list((rows.filter(pk__lt=last) if last else rows)[: min(CHUNK, SEARCHED - examined_count)])
             for call in chunk:
                 last, examined_count = call.pk, examined_count + 1
-                if self._says(call):
+                if self.says(call):
                     matches.append(call)
                     if len(matches) > size:
                         return CallListPage(matches[:size], matches[size - 1].pk)
@@ -174,25 +169,28 @@ class CallFilters(Filters):
         return CallListPage(matches, last, examined_count)
 
     def matches(self, call: ToolCall) -> bool:
-        """Return whether the call passes all filters but that of state."""
-        if (self.tool and call.tool != self.tool) or (self.kind and call.kind != self.kind):
+        """Return whether the call passes all but `matches_now`."""
+        if self.tool and call.tool != self.tool:
             return False
-        if self.agent and self.agent not in call.agent_name:
-            return False
-        if (self.source and call.run.source.name != self.source) or (self.run and call.run.name != self.run):
-            return False
-        return not self.q or self._says(call)
+        lasting_terms = [term for term in (*self._terms, *self.search.terms) if not term.changes]
+        return all(term.holds(call) for term in lasting_terms) and self._has_text(call)
 
-    def _says(self, call: ToolCall) -> bool:
-        """Return whether the call's visible text contains the search term; masked text is not searched."""
-        needle, stored_needle = list_needles(self.q)
+    def matches_now(self, call: ToolCall) -> bool:
+        """Return whether the call passes what can change, as its state."""
+        changing_terms = [term for term in self.search.terms if term.changes]
+        changing_terms += [SearchTerm("state", self.state)] if self.state else []
+        return all(term.holds(call) for term in changing_terms)
+
+    def says(self, call: ToolCall) -> bool:
+        """Return whether the call passes `q`."""
+        return all(term.holds(call) for term in self.search.terms) and self._has_text(call)
+
+    def _has_text(self, call: ToolCall) -> bool:
+        """Return whether the visible text contains that of the search."""
+        needle, stored_needle = list_needles(self.search.text)
         if any(needle in text.casefold() for text in (call.tool, call.call_id, call.agent, call.run.name)):
             return True
         return stored_needle in call.card.casefold() and stored_needle in dump_card(call.as_shown_card()).casefold()
-
-    def right_state(self, call: ToolCall) -> bool:
-        """Return whether the call is in the state filtered for."""
-        return not self.state or get_shown_state(call.state, soft=call.soft) == self.state
 
 
 @dataclass(frozen=True)
