@@ -126,7 +126,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # The layer carries only rings. In memory, a full queue drops messages, so it has a large capacity.
 CHANNEL_LAYERS = {
     "default": {
-        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "BACKEND": "toolcards.channel_layers.waiting_redis.WaitingRedisLayer",
         "CONFIG": {"hosts": [TOOLCARDS.redis_url], "prefix": "toolcards"},
     }
     if TOOLCARDS.redis_url

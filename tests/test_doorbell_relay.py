@@ -24,7 +24,7 @@ CHANNEL = f"toolcards__group__{GROUP}"
 def a_redis(tmp_path_factory: pytest.TempPathFactory, settings: Any) -> Iterator[Redis]:
     """A Redis that the channel layer of this process uses; it does not run yet."""
     server = Redis(tmp_path_factory.mktemp("redis"))
-    layer = {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer"}
+    layer = {"BACKEND": "toolcards.channel_layers.waiting_redis.WaitingRedisLayer"}
     settings.CHANNEL_LAYERS = {"default": layer | {"CONFIG": {"hosts": [server.url], "prefix": "toolcards"}}}
     yield server
     server.__exit__()

@@ -2,7 +2,7 @@
 
 The thread does nothing else, so ringing never waits for Redis. Each connection has its own event loop, so the tasks of
 a broken connection end with that loop. A process also receives its own messages: this echo shows that the bell works in
-both directions. If nothing rings, an empty message every few seconds takes its place.
+both directions. If nothing rings, an empty message every few seconds takes its place, and a rarer one after a while.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import contextlib
 import logging
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -25,7 +26,8 @@ log = logging.getLogger(__name__)
 GROUP = "toolcards.doorbell"
 CONNECT = 5.0  # seconds that connecting may take: a dozen answers of a slow Redis
 ECHO = 2.0  # seconds within which a message must be back
-IDLE = 2.0  # seconds between two messages when nothing rings
+IDLE, UNUSED_IDLE = 2.0, 15.0  # seconds between two messages when nothing rings, at first and after a while
+UNUSED_AFTER = 30.0  # seconds since the last ring of any process
 GAP = 0.02  # minimum seconds between two messages: rings in between go into the next one
 PAUSE = 1.0  # seconds between two connections
 MOST = 5_000  # runs that can wait, and runs in one message; more are lost and delayed by a heartbeat
@@ -41,6 +43,7 @@ class Relay:
         self._pending: set[int] = set()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
+        self._last_ring = time.monotonic()
         self._wake: Callable[[], object] = lambda: None
 
     # ------------------------------------------------------------ from any thread
@@ -69,6 +72,7 @@ class Relay:
         if not self.start():
             return
         with self._lock:
+            self._last_ring = time.monotonic()
             if len(self._pending) < MOST:
                 self._pending |= runs
         self._wake()
@@ -131,8 +135,12 @@ class Relay:
                 return
             await asyncio.sleep(GAP)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(IDLE):
+                async with asyncio.timeout(self._compute_idle_seconds()):
                     await news.wait()
+
+    def _compute_idle_seconds(self) -> float:
+        is_unused = time.monotonic() - self._last_ring > UNUSED_AFTER
+        return UNUSED_IDLE if is_unused else IDLE
 
     async def _send(self, layer: Any, runs: list[int]) -> None:
         await layer.group_send(GROUP, {"type": "ring", "process": self._process, "runs": runs})
@@ -153,6 +161,7 @@ class Relay:
             if isinstance(message, dict) and message.get("process") == self._process:
                 echo.set()
             elif runs := _parse_runs(message):
+                self._last_ring = time.monotonic()
                 self._hear(runs)
 
 

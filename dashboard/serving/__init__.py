@@ -4,6 +4,7 @@ Doors: `run_uvicorn`, `run_daphne`, `open_socket`, and the type `Ready`. Before 
 of requests are read, for a short time, and on a limited number of connections per address.
 """
 
-from dashboard.serving.runner import Ready, open_socket, run_daphne, run_uvicorn
+from dashboard.serving.processes.uvicorn_server import Ready
+from dashboard.serving.runner import open_socket, run_daphne, run_uvicorn
 
 __all__ = ["Ready", "open_socket", "run_daphne", "run_uvicorn"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,16 @@ from toolcards.gate.writer.cache import run_cache
 from toolcards.models import Approval, Delivery, Webhook
 from toolcards.models.write_guard import allow_log_writes
 from toolcards.notifications import source_alerts, subscriptions
-from toolcards.transports.background import anchor_copies, scheduler
+from toolcards.transports.background import activity, anchor_copies, scheduler
 
 asql = sync_to_async(sql)
+
+
+@pytest.fixture(autouse=True)
+def in_use() -> Iterator[None]:
+    """Someone uses this process, however long earlier tests took."""
+    with activity.use():
+        yield
 
 
 async def wait_until(condition: Callable[[], Awaitable[bool]]) -> None:

@@ -23,6 +23,11 @@ def is_unused() -> bool:
     return not _open_count and time.monotonic() - _last_use > UNUSED_AFTER
 
 
+def get_last_use() -> float:
+    """Return when someone last used this process, on the monotonic clock."""
+    return _last_use
+
+
 def record_use() -> None:
     """Count this moment as a use, and wake sleepers.
 
@@ -47,16 +52,18 @@ def use() -> Iterator[None]:
         record_use()
 
 
-async def sleep(seconds: float, unused_seconds: float) -> None:
-    """Sleep, longer while this process is unused: then until someone comes."""
-    if not is_unused():
-        await asyncio.sleep(seconds)
-        return
-    arrival = asyncio.Event()
-    _sleepers.add(arrival)
+async def sleep(seconds: float, unused_seconds: float, wake: asyncio.Event | None = None) -> None:
+    """Sleep, longer while this process is unused: then until someone comes.
+
+    `wake` ends the sleep in any case.
+    """
+    wake = wake or asyncio.Event()
+    if is_unused():
+        seconds = unused_seconds
+        _sleepers.add(wake)
     try:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(unused_seconds):
-                await arrival.wait()
+            async with asyncio.timeout(seconds):
+                await wake.wait()
     finally:
-        _sleepers.discard(arrival)
+        _sleepers.discard(wake)

@@ -11,18 +11,23 @@ from toolcards import gate
 from toolcards.models.calls import forget_shown_cards
 from toolcards.transports.background import activity
 
+_collected_use = -1.0  # the last use of this process before the last full collection
+
 
 def release_memory() -> None:
     """Drop idle runs if all are too large, and return free memory.
 
-    While no one uses the process, almost all caches, and what only a full collection finds: that stops all threads for
-    a moment.
+    While no one uses the process, almost all caches; once after each use also what only a full collection finds: that
+    stops all threads for a moment.
     """
-    is_unused = activity.is_unused()
+    global _collected_use
+    is_unused, use = activity.is_unused(), activity.get_last_use()
     gate.drop_idle_runs(is_unused=is_unused)
     if is_unused:
         forget_shown_cards()
         gate.forget_committed_cards()
+    if is_unused and use != _collected_use:  # nothing new has become garbage since
+        _collected_use = use
         gc.collect()
     return_free_memory()
 

@@ -22,12 +22,12 @@ from toolcards.transports.background import activity, anchor_copies, connections
 
 log = logging.getLogger(__name__)
 _tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = weakref.WeakKeyDictionary()
-UNUSED_SECONDS = 30.0  # seconds between two rounds while no one uses the process and nothing runs out
+UNUSED_SECONDS = 60.0  # seconds between two rounds while no one uses the process and nothing runs out
 INDEX_SECONDS = 5.0  # seconds between two rounds of the search index
 INDEX_PAUSE = 1.0  # seconds after a round that added calls
 INDEX_DELAY = 15.0  # seconds for which a busy process puts off a round
 BUSY_RATE = 20.0  # frames received per second
-DISPATCH_SECONDS = (1.0, 10.0)  # seconds between two looks for notifications without a ring: used and unused
+DISPATCH_SECONDS = (1.0, 30.0)  # seconds between two looks for notifications without a ring: used and unused
 RETENTION_SECONDS = 60.0  # seconds between two rounds of retention
 MEMORY_SECONDS = 60.0  # seconds between two returns of free memory
 _sweep = database_sync_to_async(gate.sweep, thread_sensitive=False)

@@ -1,0 +1,1 @@
+"""The processes that serve on uvicorn: one server, or a supervisor of several workers."""

@@ -1,0 +1,1 @@
+"""Channels' layer, with what a server that is mostly idle needs."""
