@@ -23,7 +23,7 @@ NO_RESULT = "no-result"  # calls that ended with their run, with an unknown outc
 _TOKEN = re.compile(
     r'(?P<sign>-?)(?P<name>[a-z]+):(?P<value>"[^"]*"|\S*)'
     r"|(?P<range>\d{1,2}:\d{2}-\d{1,2}:\d{2})(?=\s|$)"
-    r'|"(?P<quoted>[^"]+)"(?=\s|$)|(?P<word>\S+)'
+    r'|"[^"]+"(?=\s|$)|\S+'
 )
 _AGE = re.compile(r"(\d{1,5})([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -79,7 +79,6 @@ def parse_search(query: str) -> Search:
     terms: list[SearchTerm] = []
     faults: list[str] = []
     words: list[str] = []
-    has_quotes = False
     for token in _TOKEN.finditer(query):
         if token["range"]:
             start, end = token["range"].split("-")
@@ -87,15 +86,16 @@ def parse_search(query: str) -> Search:
         elif token["name"] in _CONDITIONS:
             pairs = [(token["name"], token["value"].strip('"'))]
         else:
-            has_quotes = has_quotes or bool(token["quoted"])
-            words.append(token["quoted"] or token[0])
+            words.append(token[0])
             continue
         for name, value in pairs:
             if fault := _CONDITIONS[name].find_fault(value):
                 faults.append(f"{token[0]}: {fault}")
             else:
                 terms.append(SearchTerm(name, value, token["sign"] == "-"))
-    text = " ".join(words) if terms or faults or has_quotes else query
+    text = " ".join(words) if terms or faults else query
+    if len(words) == 1 and text.startswith('"') and text.endswith('"') and len(text) > 2:
+        text = text[1:-1]
     return Search(tuple(terms), text, tuple(faults))
 
 
