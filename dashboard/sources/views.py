@@ -175,17 +175,21 @@ def revoke_key(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @needs(KEYS)
 def rotate_key(request: HttpRequest, pk: int) -> HttpResponse:
-    """Replace a key of a source; the answer shows the new secret."""
+    """Replace a key of a source; the answer shows the new secret.
+
+    `end=now` cuts off what is connected with the old one.
+    """
     key = get_object_or_404(AgentKey.objects.select_related("source").filter(revoked_at=None), pk=pk)
-    new_key, secret = AgentKey.objects.rotate(key)
-    return _render_sources(request, made=new_key, secret=secret)
+    new_key, secret = AgentKey.objects.rotate(key, at_once=request.POST.get("end") == "now")
+    key.refresh_from_db()
+    return _render_sources(request, made=new_key, secret=secret, replaced_key=key)
 
 
 def _list_rows(pk: int | None = None) -> list[SourceRow]:
     queryset = Source.objects.filter(pk=pk) if pk else Source.objects.all()
     rows = {
         source_row.pk: SourceRow(source_row, list(source_row.keys.all()))
-        for source_row in queryset.order_by("name").prefetch_related("keys")[:500]
+        for source_row in queryset.order_by("name").prefetch_related("keys__replaced_by")[:500]
     }
     kinds = Run.objects.filter(source__in=rows).order_by().values("source", "mode", "protocol")
     recent = Q(updated_at__gte=timezone.now() - RECENT)

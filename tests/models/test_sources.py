@@ -14,6 +14,7 @@ from tests.support.tables import loop_over
 from toolcards.models import AgentKey, Receipt, Source
 from toolcards.models.sources import (
     EVERY_SCOPE,
+    GRACE,
     READ_ALL,
     SCOPES,
     ReceiptPart,
@@ -100,12 +101,36 @@ def test_a_key_of_the_environment_works_whatever_was_done_to_it(key: AgentKey, s
     assert len(acts()) == count
 
 
-def test_a_key_that_is_replaced_hands_its_rights_on_and_ends() -> None:
+def test_a_key_that_is_replaced_hands_its_rights_on_and_ends_when_the_new_one_is_used() -> None:
     expires_at = timezone.now() + LATER
     old, old_secret = AgentKey.objects.issue("bot", ("ingest", READ_ALL), expires_at=expires_at)
     new, secret = AgentKey.objects.rotate(old)
     assert (new.source, new.scopes, new.expires_at) == (old.source, old.scopes, expires_at)
+    assert AgentKey.objects.find_by_secret(secret) == new and AgentKey.objects.find_by_secret(old_secret) == old
+    AgentKey.objects.end_replaced(new)
     assert AgentKey.objects.find_by_secret(secret) == new and AgentKey.objects.find_by_secret(old_secret) is None
+    assert acts().count("key.revoked") == 1
+    AgentKey.objects.end_replaced(new)
+    assert acts().count("key.revoked") == 1
+
+
+@pytest.mark.parametrize("end", [None, timedelta(hours=1), timedelta(days=30)])
+def test_a_replaced_key_works_a_day_longer_at_most(end: timedelta | None) -> None:
+    now = timezone.now()
+    old, _ = AgentKey.objects.issue("bot", expires_at=now + end if end else None)
+    AgentKey.objects.rotate(old)
+    old.refresh_from_db()
+    assert old.expires_at is not None
+    assert abs(old.expires_at - now - min(end or GRACE, GRACE)) < timedelta(minutes=1)
+
+
+def test_a_replaced_key_ends_at_once_on_demand_or_if_an_agent_sent_it(key: AgentKey, secret: str) -> None:
+    other, other_secret = AgentKey.objects.issue("bot")
+    AgentKey.objects.rotate(other, at_once=True)
+    AgentKey.objects.mark_exposed([hash_secret(secret)], "run")
+    key.refresh_from_db()
+    AgentKey.objects.rotate(key)
+    assert AgentKey.objects.find_by_secret(secret) is None and AgentKey.objects.find_by_secret(other_secret) is None
 
 
 def test_a_key_that_an_agent_sent_is_marked_the_first_time(key: AgentKey, secret: str) -> None:

@@ -140,6 +140,9 @@ class Proof(models.Model):
         return f"{self.ability} by {self.by}"
 
 
+GRACE = timedelta(hours=24)  # in which a replaced key works, until its replacement is used
+
+
 class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
     """Agent keys: create, change, revoke, find by secret."""
 
@@ -185,12 +188,27 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
             key.refresh_from_db()
         return key
 
-    def rotate(self, key: AgentKey) -> tuple[AgentKey, str]:
-        """Replace the key, keep its rights; return it with its secret."""
+    def rotate(self, key: AgentKey, *, at_once: bool = False) -> tuple[AgentKey, str]:
+        """Replace the key, keep its rights; return it with its secret.
+
+        The old key works until the new one is used, for `GRACE` at most. `at_once`, or if an agent has sent it, it ends
+        now.
+        """
         with transaction.atomic():
             new_key, secret = self.issue(key.source.name, tuple(key.scopes.split()), expires_at=key.expires_at)
-            self.filter(pk=key.pk, revoked_at=None).update(revoked_at=timezone.now())
+            if at_once or key.exposed_at:
+                self.filter(pk=key.pk, revoked_at=None).update(revoked_at=timezone.now())
+            else:
+                end = min(filter(None, (key.expires_at, timezone.now() + GRACE)))
+                self.filter(pk=key.pk, revoked_at=None).update(expires_at=end, replaced_by=new_key)
+                transaction.on_commit(note_key_change, robust=True)
         return new_key, secret
+
+    def end_replaced(self, new_key: AgentKey) -> None:
+        """Revoke the keys that this key replaces: it is in use."""
+        old_keys = self.filter(replaced_by=new_key.pk, revoked_at=None)
+        if old_keys.exists():
+            old_keys.update(revoked_at=timezone.now())
 
     def mark_exposed(self, digests: Iterable[str], run: str) -> None:
         """Record that an agent sent live keys with these digests."""
@@ -223,6 +241,7 @@ class AgentKey(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
     exposed_at = models.DateTimeField(null=True, blank=True)  # when an agent first sent it in a frame
     exposed_run = models.CharField(max_length=200, blank=True, default="", db_default="")
+    replaced_by = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     objects = AgentKeyQuerySet.as_manager()
 
     def __str__(self) -> str:

@@ -73,9 +73,22 @@ def test_before_a_key_ends_the_page_says_who_is_cut_off(admin: Client, a_call: A
     assert len(parts) == 2 and all("No agent of this source runs now" in part for part in parts)
     run = a_call("approval-requested").run
     parts = re.findall(r'<details class="end-key".*?</details>', admin.get(there).content.decode(), re.DOTALL)
-    for part, word in zip(parts, ("Rotate", "Revoke"), strict=True):
-        assert "This key ends at once" in part and f"<b>{run.agent_name}</b>" in part
-        assert f"{word} now</button>" in part
+    assert all(f"<b>{run.agent_name}</b>" in part for part in parts)
+    assert "works until the new one is used" in parts[0] and 'name="end" value="now"' in parts[0]
+    assert "This key ends at once" in parts[1] and "Revoke now</button>" in parts[1]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("form", "words"), [({}, "works until this one is used"), ({"end": "now"}, "has ended")])
+def test_after_a_rotation_the_page_says_what_became_of_the_old_key(
+    admin: Client, source: Source, form: dict[str, str], words: str
+) -> None:
+    key, secret = AgentKey.objects.issue(source.name)
+    page = admin.post(f"/sources/keys/{key.pk}/rotate/", form).content.decode()
+    assert f"The old key {key.prefix}… {words}" in page
+    assert (AgentKey.objects.find_by_secret(secret) is None) == bool(form)
+    there = admin.get(f"/sources/{source.pk}/").content.decode()
+    assert ("ends when that is used" in there) == (not form)
 
 
 @pytest.mark.django_db
@@ -85,9 +98,9 @@ def test_a_key_can_expire_and_its_replacement_keeps_the_end(admin: Client) -> No
     assert key.expires_at is not None and 29 < (key.expires_at - timezone.now()) / timedelta(days=1) <= 30
     assert "until " in admin.get(f"/sources/{key.source_id}/").content.decode()
     admin.post(f"/sources/keys/{key.pk}/rotate/")
-    newer = AgentKey.objects.live().get(source__name="robot")
-    assert newer.pk != key.pk and newer.expires_at == key.expires_at
-    AgentKey.objects.filter(pk=newer.pk).update(expires_at=timezone.now())
+    newer = AgentKey.objects.live().exclude(pk=key.pk).get(source__name="robot")
+    assert newer.expires_at == key.expires_at
+    AgentKey.objects.filter(source__name="robot").update(expires_at=timezone.now())
     assert not AgentKey.objects.live().filter(source__name="robot").exists()
     for days in ("0", "99999", "x"):
         answer = admin.post("/sources/keys/", {"name": "robot", "scopes": ["ingest"], "expires_in": days})

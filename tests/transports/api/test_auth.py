@@ -7,6 +7,7 @@ import sqlite3
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import connection
 from django.test import Client
 
@@ -42,6 +43,17 @@ async def test_a_revoked_key_stops_working_at_once_in_its_process(key: AgentKey,
     key.revoked_at = None
     await key.asave(update_fields=["revoked_at"])
     assert (await auth.authenticate_agent(header)).key == key.pk
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_replaced_key_stops_working_when_the_new_one_is_used(key: AgentKey, secret: str) -> None:
+    assert (await auth.authenticate_agent(f"Bearer {secret}")).key == key.pk
+    new_key, new_secret = await sync_to_async(AgentKey.objects.rotate)(key)
+    assert (await auth.authenticate_agent(f"Bearer {secret}")).key == key.pk
+    assert (await auth.authenticate_agent(f"Bearer {new_secret}")).key == new_key.pk
+    with pytest.raises(Problem) as refusal:
+        await auth.authenticate_agent(f"Bearer {secret}")
+    assert refusal.value.status == 401
 
 
 @pytest.mark.django_db(transaction=True)

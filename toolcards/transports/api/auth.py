@@ -212,8 +212,9 @@ def _record_token_use(token: PersonalToken) -> None:
 
 
 def _record_use(key: AgentKey) -> None:
-    """Record that the key was used. A busy database does not keep its owner out."""
+    """Record that the key was used, which ends the one it replaces. A busy database does not keep its owner out."""
     try:
+        AgentKey.objects.end_replaced(key)
         AgentKey.objects.filter(pk=key.pk).update(used_at=timezone.now())
         Source.objects.filter(pk=key.source_id).update(seen_at=timezone.now())
     except Exception as error:
