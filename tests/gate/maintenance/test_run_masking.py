@@ -31,6 +31,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.redaction.masks import has_mask
 from toolcards.gate.agents.idempotency import ReserveKey, UpdateKey
 from toolcards.gate.maintenance import rebuild, run_masking
+from toolcards.gate.maintenance.pace import Pace
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.cache import run_cache
 from toolcards.models import Approval, AuditRow, Event, Receipt, Run, Source, ToolCall
@@ -61,7 +62,7 @@ def test_no_secret_is_left_and_nothing_else_has_changed(leaky: Run) -> None:
 def test_a_run_that_comes_back_while_it_is_read_is_not_reported_as_broken(leaky: Run, source: Source) -> None:
     listed = Run.objects.get(pk=leaky.pk)
     group_commit.execute(RecordFacts(source, "leaky", [f.RunStarted(), f.TextDelta(text=f"again {GITHUB}")]))
-    assert run_masking.mask_run(listed, dry_run=False) is run_masking.MaskResult.CHANGED
+    assert run_masking.mask_run(listed, Pace()) is run_masking.MaskResult.CHANGED
     assert not AuditRow.objects.filter(act="retention").exists()
     group_commit.execute(RecordFacts(source, "leaky", [f.RunEnded()]))
     gate.run_retention(time.time() + 2 * DAY)
@@ -186,9 +187,9 @@ def test_a_run_whose_log_lacks_an_event_is_refused_and_a_dry_run_notes_nothing(l
     with allow_log_writes():
         Run.objects.update(seq=leaky.seq + 1)
     listed = Run.objects.get()
-    assert run_masking.mask_run(listed, dry_run=True) is run_masking.MaskResult.REFUSED
+    assert run_masking.mask_run(listed) is run_masking.MaskResult.REFUSED
     assert not run_masking._refused_runs and not AuditRow.objects.filter(act="retention").exists()
-    assert run_masking.mask_run(listed, dry_run=False) is run_masking.MaskResult.REFUSED
+    assert run_masking.mask_run(listed, Pace()) is run_masking.MaskResult.REFUSED
     assert AuditRow.objects.get(act="retention").details == {"refused": "its log is incomplete", "seq": listed.seq}
     with allow_log_writes():
         Run.objects.update(seq=leaky.seq)
@@ -223,3 +224,45 @@ def test_a_secret_is_masked_where_its_json_shows_it() -> None:
     masked_text = run_masking._mask_text(encryption.get_redactor(), json.dumps({"password": WORD, "rest": [1, None]}))
     assert has_mask(json.loads(masked_text)["password"]) and json.loads(masked_text)["rest"] == [1, None]
     assert has_mask(run_masking._mask_text(encryption.get_redactor(), f"it is {GITHUB}"))
+
+
+@pytest.mark.parametrize("size", [1, 3, 10])
+def test_a_run_is_masked_in_slices_and_log_and_cards_agree_after_each(
+    size: int, leaky: Run, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_masking, "SLICE", size)
+    before, execute, steps = read_outcomes(), group_commit.execute, []
+
+    def execute_and_compare(work: Any) -> Any:
+        answer = execute(work)
+        steps.append(list(rebuild.find_differences(Run.objects.get(pk=leaky.pk))))
+        return answer
+
+    monkeypatch.setattr(group_commit, "execute", execute_and_compare)
+    assert gate.run_retention().scrubbed == 1
+    assert len(steps) > 2 and not any(steps)
+    contents = everything()
+    assert [secret for secret in PLANTED if secret in contents] == [] and read_outcomes() == before
+    assert AuditRow.objects.get(act="retention").details["masked"]["events"] > 0
+
+
+def test_a_run_that_comes_back_between_two_slices_is_masked_after_its_next_end(
+    leaky: Run, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_masking, "SLICE", 1)
+    execute, steps = group_commit.execute, []
+
+    def execute_and_resume(work: Any) -> Any:
+        answer = execute(work)
+        steps.append(answer)
+        if len(steps) == 2:
+            execute(RecordFacts(source, leaky.name, [f.InputReady("again", "bash", {"command": "ls"}, True)]))
+        return answer
+
+    monkeypatch.setattr(group_commit, "execute", execute_and_resume)
+    assert gate.run_retention().scrubbed == 0 and steps == [True, True, False]
+    assert list(rebuild.find_differences(Run.objects.get(pk=leaky.pk))) == []
+    execute(RecordFacts(source, leaky.name, [f.RunEnded()]))
+    assert gate.run_retention(time.time() + 2 * DAY).scrubbed == 1
+    contents = everything()
+    assert [secret for secret in PLANTED if secret in contents] == []

@@ -65,8 +65,7 @@ def run_retention(now: float | None = None, *, dry_run: bool = False, seconds: f
         if time.monotonic() > deadline:
             report.more = True
             return report
-        result = run_masking.mask_run(run, dry_run=False)
-        pace.pause()
+        result = run_masking.mask_run(run, pace)
         report.scrubbed += result is MaskResult.MASKED
         report.refusals += result is MaskResult.REFUSED
     return report
@@ -79,7 +78,7 @@ def _predict(moment: datetime) -> RetentionReport:
     for pk in _find_deletable(moment):
         report.deleted += _count_rows(pk)
     for run in _find_maskable(moment).iterator(chunk_size=200):
-        result = run_masking.mask_run(run, dry_run=True)
+        result = run_masking.mask_run(run)
         report.scrubbed += result is MaskResult.MASKED
         report.refusals += result is MaskResult.REFUSED
     return report

@@ -1,7 +1,8 @@
 """Masks the secrets of an ended run permanently, in its log and in all texts that belong to it.
 
-A run is read, masked and folded outside of a transaction. The write then holds the lock only briefly, and is skipped if
-the run has changed in the meantime.
+A run is read, masked and folded outside of a transaction. Then it is written in slices of whole calls, each of which
+holds the lock only briefly. A run that changes in the meantime keeps its other calls until it is masked again: log and
+cards agree after each slice.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from toolcards.core.redaction.log_masking import LogMasker, find_difference, fol
 from toolcards.core.redaction.redactor import Redactor
 from toolcards.core.runs.run_state import RunState
 from toolcards.encryption import UnreadableText, get_redactor
+from toolcards.gate.maintenance.pace import Pace
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.bulk_sql import FactUpdate, clean_text, update_facts
 from toolcards.gate.writer.cache import run_cache, run_memory
@@ -35,6 +37,7 @@ from toolcards.models import Approval, Event, Receipt, ReceiptPart, Run, ToolCal
 from toolcards.models.write_guard import allow_event_changes
 
 log = logging.getLogger(__name__)
+SLICE = 400  # events and cards that one transaction writes, unless a call has more
 _refused_runs: dict[int, int] = {}  # run -> its seq when masking was refused; retried after new events
 
 
@@ -66,25 +69,31 @@ def _iterate_unrefused(runs: Any) -> Iterator[int]:
     return (pk for pk, seq in versions if _refused_runs.get(pk) != seq)
 
 
-def mask_run(run: Run, *, dry_run: bool) -> MaskResult:
-    """Mask the secrets of an ended run, or predict it (`dry_run`)."""
+def mask_run(run: Run, pace: Pace | None = None) -> MaskResult:
+    """Mask the secrets of an ended run; without `pace` only predict it."""
     try:
         plan, fault = _plan_rewrite(run, get_redactor())
     except ValueError as error:  # a fact that is unknown to this version, or cannot be decrypted
         plan, fault = None, str(error)
-    if plan is None or fault:
+    if plan is None:
         if not Run.objects.filter(pk=run.pk, seq=run.seq, status=run.status).exists():
             return MaskResult.CHANGED  # its agent came back while it was read
-        if not dry_run:
+        if pace is not None:
             _refused_runs[run.pk] = run.seq
             log.error("retention: run %s stays as it is: %s", run.pk, fault)
             group_commit.execute(RecordRefusal(run, fault))
         return MaskResult.REFUSED
-    return MaskResult.MASKED if dry_run or group_commit.execute(plan) else MaskResult.CHANGED
+    if pace is None:
+        return MaskResult.MASKED
+    for step in plan:
+        if not group_commit.execute(step):
+            return MaskResult.CHANGED
+        pace.pause()
+    return MaskResult.MASKED
 
 
-def _plan_rewrite(run: Run, hide: Redactor) -> tuple[RewriteRun | None, str]:
-    """Read and mask the run's log; return the command that writes it, or the reason against it."""
+def _plan_rewrite(run: Run, hide: Redactor) -> tuple[list[RewriteCalls | FinishRewrite] | None, str]:
+    """Read and mask the run's log; return the commands that write it, or the reason against it."""
     scrub, places, old = LogMasker(hide), [], []
     for event in Event.objects.after(run, 0).iterator(chunk_size=2_000):
         scrub.read(event.ordinal, event.decoded_fact, event.seq)
@@ -99,8 +108,25 @@ def _plan_rewrite(run: Run, hide: Redactor) -> tuple[RewriteRun | None, str]:
         return None, fault
     new = ((dump(fact), is_applied) for fact, is_applied in zip(masked_facts, applied_facts, strict=True))
     triples = zip(new, old, places, strict=True)
-    updates = [FactUpdate(*after, run.pk, seq) for after, before, (_, seq) in triples if after != before]
-    return RewriteRun(run, board, updates, hide), ""
+    updates: dict[int, list[FactUpdate]] = {}
+    for after, before, (ordinal, seq) in triples:
+        if after != before:
+            updates.setdefault(ordinal, []).append(FactUpdate(*after, run.pk, seq))
+    event_count = sum(map(len, updates.values()))
+    slices = _slice_calls(board, updates) if updates else []
+    return [*(RewriteCalls(run, board, *part, hide) for part in slices), FinishRewrite(run, event_count, hide)], ""
+
+
+def _slice_calls(board: RunState, updates: dict[int, list[FactUpdate]]) -> Iterator[tuple[set[int], list[FactUpdate]]]:
+    """Split the calls into slices, with the events of each; the first one has those of the run itself."""
+    ordinals, events = set[int](), updates.get(0, [])
+    for ordinal in board.cards:
+        ordinals.add(ordinal)
+        events = events + updates.get(ordinal, [])
+        if len(ordinals) + len(events) >= SLICE:
+            yield ordinals, events
+            ordinals, events = set(), []
+    yield ordinals, events
 
 
 def _compare_stored(run: Run, board: RunState) -> str:
@@ -110,39 +136,41 @@ def _compare_stored(run: Run, board: RunState) -> str:
     return "" if stored_states == states and run.status == board.status else "its cards differ from its log"
 
 
-class RewriteRun(Command):
-    """Write a run's masked log and the cards made from it. The answer is whether that was done."""
+class _Step(Command):
+    """A step of masking a run. The answer is whether it was done: not if the run has changed, or is masked."""
 
-    def __init__(self, run: Run, board: RunState, updates: list[FactUpdate], hide: Redactor) -> None:
+    def __init__(self, run: Run, hide: Redactor) -> None:
         super().__init__()
-        self.run, self.board, self.updates, self.hide = run, board, updates, hide
+        self.run, self.hide = run, hide
 
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
-        self.answer = False
         row: Any = Run.objects.select_for_update().filter(pk=self.run.pk).first()
-        if row is None or row.seq != self.run.seq or row.ended_at is None or row.scrubbed_at is not None:
-            return  # it has changed, or another process has masked it
-        if self.updates:
-            with allow_event_changes(), connection.cursor() as cursor:
-                update_facts(cursor, self.updates)
-            self._write_cards(tx, row)
-        texts = self._write_texts(row)
-        columns = {"scrubbed_at": datetime.fromtimestamp(tx.now, UTC), "updated_at": row.updated_at}
-
-        def mark() -> None:
+        self.answer = (
+            row is not None and row.seq == self.run.seq and row.ended_at is not None and row.scrubbed_at is None
+        )
+        if self.answer:
             run_cache.discard(row.pk)
-            Run.objects.filter(pk=row.pk).update(**columns)
+            self.write(tx, row)
 
-        tx.after_write.append(mark)
-        if self.updates or texts:
-            detail = {"masked": {"events": len(self.updates), "texts": texts}}
-            tx.audit_acts.append(Act("retention", "timeout", run=row.name, detail=detail, at=tx.now))
-        self.answer = True
+    def write(self, tx: Transaction, row: Any) -> None:
+        """Write into the locked run."""
+        raise NotImplementedError
 
-    def _write_cards(self, tx: Transaction, row: Any) -> None:
-        """Write the run and its cards according to the masked log."""
-        run_cache.discard(row.pk)
+
+class RewriteCalls(_Step):
+    """Write the masked events and cards of these calls."""
+
+    def __init__(
+        self, run: Run, board: RunState, ordinals: set[int], updates: list[FactUpdate], hide: Redactor
+    ) -> None:
+        super().__init__(run, hide)
+        self.board, self.ordinals, self.updates = board, ordinals, updates
+
+    def write(self, tx: Transaction, row: Any) -> None:
+        """See _Step."""
+        with allow_event_changes(), connection.cursor() as cursor:
+            update_facts(cursor, self.updates)
         row.agent = self.hide.text(row.agent)
         numbers, cards = json.loads(row.numbers), self.board.cards
         memory = run_memory.RunMemory(
@@ -150,10 +178,29 @@ class RewriteRun(Command):
             asks={ordinal: card.approval for ordinal, card in cards.items() if card.approval}, touched=True,
             skipped=row.skipped_frames,
         )  # fmt: skip
-        memory.dirty = set(cards)
+        memory.dirty = set(self.ordinals)
         for card in cards.values():
             memory.update_counts(card)
         tx.runs[row.pk] = memory
+        columns, pk = {"updated_at": row.updated_at}, row.pk
+        tx.after_write.append(lambda: _keep_columns(pk, columns))
+
+
+class FinishRewrite(_Step):
+    """Write what else belongs to the run, and that it is masked."""
+
+    def __init__(self, run: Run, event_count: int, hide: Redactor) -> None:
+        super().__init__(run, hide)
+        self.event_count = event_count
+
+    def write(self, tx: Transaction, row: Any) -> None:
+        """See _Step."""
+        texts = self._write_texts(row)
+        columns, pk = {"scrubbed_at": datetime.fromtimestamp(tx.now, UTC), "updated_at": row.updated_at}, row.pk
+        tx.after_write.append(lambda: _keep_columns(pk, columns))
+        if self.event_count or texts:
+            detail = {"masked": {"events": self.event_count, "texts": texts}}
+            tx.audit_acts.append(Act("retention", "timeout", run=row.name, detail=detail, at=tx.now))
 
     def _write_texts(self, row: Any) -> int:
         """Mask texts of people about the run's calls, and stored answers; return the number."""
@@ -191,6 +238,12 @@ class RecordRefusal(Command):
         before = AuditRow.objects.filter(act="retention", run=self.run.name).order_by("-seq").first()
         if before is None or before.details != detail:
             tx.audit_acts.append(Act("retention", "timeout", run=self.run.name, detail=detail, at=tx.now))
+
+
+def _keep_columns(pk: int, columns: dict[str, Any]) -> None:
+    """Write columns of the run after its row, which has other values of them."""
+    run_cache.discard(pk)
+    Run.objects.filter(pk=pk).update(**columns)
 
 
 def _mask_text(hide: Redactor, text: str) -> str:
