@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from toolcards.core.calls.card import ToolCallState
 from toolcards.models import ToolCall
 
 THROTTLE_SECONDS = 1.0  # seconds between two renderings of the throttled parts
+PENDING_SECONDS = 0.25  # seconds until cards that wait for their turn are rendered, or a count is looked at
 MOST_REPEATS = 5  # cards of a tick that only got more input or output
 MAX_CALLS = 5_000  # whose last tick is remembered
 GROWING = frozenset({ToolCallState.INPUT_STREAMING, ToolCallState.INPUT_AVAILABLE})
@@ -45,11 +47,11 @@ class RepeatedCards:
         changed_calls = {call.pk: call for call in calls}
         self._waiting |= changed_calls
         self._turn += 1
-        growing = [pk for pk, call in self._waiting.items() if self._only_grew(call)]
-        growing.sort(key=lambda pk: self._last_turns[pk][1])
-        later = set(growing[MOST_REPEATS:]) if changed_calls else set()
-        chosen_calls = [call for pk, call in self._waiting.items() if pk not in later]
-        self._waiting = {pk: call for pk, call in self._waiting.items() if pk in later}
+        later: set[int] = set()
+        if changed_calls and len(self._waiting) > MOST_REPEATS:
+            growing = [pk for pk, call in self._waiting.items() if self._only_grew(call)]
+            later.update(sorted(growing, key=lambda pk: self._last_turns[pk][1])[MOST_REPEATS:])
+        chosen_calls = [self._waiting.pop(pk) for pk in list(self._waiting) if pk not in later]
         for call in chosen_calls:
             self._remember(call)
         return chosen_calls
@@ -103,12 +105,14 @@ class LiveBoard:
         """Return the calls to render in this tick: of all calls those that have their turn, of approvals every one."""
         if not self.every:
             return calls
-        return self._repeated.select(call for call in calls if self.runs is None or call.run_id in self.runs)
+        return self._repeated.select([call for call in calls if self.runs is None or call.run_id in self.runs])
 
     @property
-    def has_pending_parts(self) -> bool:
-        """Return whether throttled parts or growing cards still have to be rendered."""
-        return bool(self._stale_since or self._repeated)
+    def pending_seconds(self) -> float:
+        """Return the seconds until parts are due without news, or infinity."""
+        if self._repeated:
+            return PENDING_SECONDS
+        return self._drawn_at + THROTTLE_SECONDS - time.monotonic() if self._stale_since else math.inf
 
     def render_cards(self) -> dict[str, str]:
         """Return the cards of the board."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
+from operator import methodcaller
 
 from django.utils import timezone
 
@@ -65,15 +65,17 @@ class ChangeReader:
     def read(self, rung_runs: set[int], boards: Boards, fresh: Iterable[Hashable]) -> TickResult:
         """Read changes of the runs that rang and render the boards.
 
-        `rung_runs`: empty to check all runs that wrote something. `fresh`: boards to render whole.
+        `rung_runs`: with the bells of their approvals; no runs to check all that wrote something. `fresh`: boards to
+        render whole.
         """
         # CPU time, because a busy disk or another process must not delay the next tick
         start, self._runs_with_more = time.thread_time(), set()
         late = self._cover(boards)
-        news = self._news(rung_runs, boards)
+        news = self._news({run for run in rung_runs if run >= 0}, boards)
         news.calls[:0] = late
-        frames = _render_each({key: partial(board.render_changes, news) for key, board in boards.items()})
-        wholes = _render_each({key: boards[key].render_all for key in fresh if key in boards})
+        frames = _render_each(boards, methodcaller("render_changes", news))
+        fresh_boards = {key: boards[key] for key in fresh if key in boards} if fresh else {}
+        wholes = _render_each(fresh_boards, methodcaller("render_all"))
         return TickResult(frames, wholes, frozenset(self._runs_with_more), time.thread_time() - start)
 
     def _cover(self, boards: Boards) -> list[ToolCall]:
@@ -83,6 +85,8 @@ class ChangeReader:
         the approvals of these runs, and still need those that they have not read.
         """
         before, self._covered = self._covered, boards
+        if before.keys() == boards.keys():
+            return []
         newly = {key: board for key, board in boards.items() if key not in before and board.every}
         if not newly or any(board.every and board.runs is None for board in before.values()):
             return []
@@ -111,9 +115,10 @@ class ChangeReader:
         """Return the changed calls of these runs that any board needs."""
         everywhere = [board for board in boards.values() if board.runs is None]
         own = _find_board_runs(boards) & rung_runs
-        asked_only = not any(board.every for board in everywhere)
-        other_runs = rung_runs - own if everywhere else frozenset()
-        return self._fetch(own, asked_only=False) + self._fetch(other_runs, asked_only=asked_only)
+        calls = self._fetch(own, asked_only=False) if own else []
+        if everywhere and (other_runs := rung_runs - own):
+            calls += self._fetch(other_runs, asked_only=not any(board.every for board in everywhere))
+        return calls
 
     def _fetch(self, runs: AbstractSet[int], *, asked_only: bool) -> list[ToolCall]:
         calls: list[ToolCall] = []
@@ -127,11 +132,11 @@ class ChangeReader:
             calls += rows
             for call in rows:
                 positions[call.run_id] = max(call.seq, positions.get(call.run_id, 0))
-        self._texts.complete(calls)
-        return self._attach_runs(calls)
+        return self._attach_runs(calls) if calls else calls
 
     def _attach_runs(self, calls: list[ToolCall]) -> list[ToolCall]:
         """Return the calls with their runs, without calls whose run was deleted."""
+        self._texts.complete(calls)
         unknown = {call.run_id for call in calls} - self._runs.keys()
         if unknown:
             if len(self._runs) + len(unknown) > MAX_RUNS:
@@ -144,15 +149,15 @@ class ChangeReader:
         return known_calls
 
 
-def _render_each(renderings: Mapping[Hashable, Callable[[], Frame]]) -> dict[Hashable, Frame]:
+def _render_each(boards: Boards, render: Callable[[LiveBoard], Frame]) -> dict[Hashable, Frame]:
     """Return the frames of all boards that can be rendered; one that cannot holds up no other.
 
     Raises what is an outage of the database, which all of them have.
     """
     frames: dict[Hashable, Frame] = {}
-    for key, render in renderings.items():
+    for key, board in boards.items():
         try:
-            frames[key] = render()
+            frames[key] = render(board)
         except Exception as error:
             if is_transient(error):
                 raise
@@ -162,4 +167,4 @@ def _render_each(renderings: Mapping[Hashable, Callable[[], Frame]]) -> dict[Has
 
 def _find_board_runs(boards: Boards) -> frozenset[int]:
     """Return the runs that the boards name."""
-    return frozenset().union(*(board.runs or () for board in boards.values()))
+    return frozenset().union(*[board.runs or () for board in boards.values()])

@@ -130,23 +130,24 @@ class Hub:
                 await asyncio.sleep(RECOVERY_SECONDS)
             tick_end = start + ticks.record(start, TICK_SECONDS)
             await asyncio.sleep(start + load.record(start, self.spent / limit_load()) - time.monotonic())
-            waits = 0 if self._rung or self._new else 0.25 if self._has_pending_parts() else HEARTBEAT_SECONDS
-            rung_runs = await bell.wait(waits) if waits else set()
+            waits = 0.0 if self._rung or self._new else self._compute_rest()
+            rung_runs = await bell.wait(waits) if waits > 0 else set()
             while not _is_urgent(rung_runs) and (seconds_left := tick_end - time.monotonic()) > 0:
                 rung_runs |= await bell.wait(seconds_left)
             rung_runs |= self._rung
             self._rung = set()
 
-    def _has_pending_parts(self) -> bool:
-        return any(board.has_pending_parts for board in self.boards.values())
+    def _compute_rest(self) -> float:
+        """Return for how many seconds no board needs a tick without news."""
+        return min([HEARTBEAT_SECONDS, *[board.pending_seconds for board in self.boards.values()]])
 
     async def _look(self, rung_runs: set[int]) -> None:
         boards, new, self._new = dict(self.boards), self._new, []
-        fresh = {key for watcher in new for key in watcher.boards}
-        runs = {run for run in rung_runs if run >= 0}
-        result: TickResult = await self._in_thread(self._changes.read, runs, boards, fresh)
+        fresh: set[Hashable] = set().union(*[watcher.boards for watcher in new]) if new else set()
+        result: TickResult = await self._in_thread(self._changes.read, rung_runs, boards, fresh)
         self._rung |= result.unfinished
-        self._note_failures(result, boards.keys(), fresh & boards.keys())
+        if result.frames.keys() != boards.keys() or not fresh <= result.wholes.keys():
+            self._note_failures(result, boards.keys(), fresh & boards.keys())
         frame_count = len(new)
         for key, frame in result.frames.items():
             watchers = self.watchers.get(key, set()) if frame else set()

@@ -6,6 +6,7 @@ Counting up to 20,000 calls takes long, so it happens in a thread of its own: no
 from __future__ import annotations
 
 import logging
+import math
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from django.http import QueryDict
 from django.template.loader import render_to_string
 
 from dashboard.cards.page_parts import build_part
-from dashboard.live.base_board import BoardNews, LiveBoard
+from dashboard.live.base_board import PENDING_SECONDS, BoardNews, LiveBoard
 from dashboard.live.frames import Frame
 from dashboard.runs.call_statistics import CallStatistics, TableChoice
 from toolcards.database import report_outage
@@ -69,9 +70,9 @@ class StatisticsBoard(LiveBoard):
         return Frame(changed_parts)
 
     @property
-    def has_pending_parts(self) -> bool:
-        """Whether a count runs, or has to begin now."""
-        return self._count is not None or self._is_due
+    def pending_seconds(self) -> float:
+        """Return the seconds until the count is due, or infinity."""
+        return PENDING_SECONDS if self._count is not None or self._is_due else math.inf
 
     @property
     def _is_due(self) -> bool:

@@ -42,4 +42,4 @@ def _write(cycle: Any, fixed_headers: bytes, body: bytes) -> bool:
 @lru_cache(maxsize=16)
 def _join_lines(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
     """Return the lines of the headers, of which the date changes once a second."""
-    return b"".join(b"%b: %b\r\n" % header for header in headers)
+    return b"".join([b"%b: %b\r\n" % header for header in headers])

@@ -28,12 +28,12 @@ SILENCE = 0.3  # seconds
 TIMES = 7
 # Calls and modules of each journey. Where you take steps away, lower its numbers; nothing may raise them.
 LIMITS = {
-    "a delta, to a page that watches": (520, 70),
-    "decide: allow": (870, 119),
-    "decide: ask, to a page that watches": (1660, 170),
-    "a vote, to an agent that waits": (950, 124),
-    "claim": (665, 106),
-    "input on a gate socket: ask": (1515, 156),
+    "a delta, to a page that watches": (400, 66),
+    "decide: allow": (820, 119),
+    "decide: ask, to a page that watches": (1400, 168),
+    "a vote, to an agent that waits": (910, 124),
+    "claim": (630, 106),
+    "input on a gate socket: ask": (1290, 156),
 }
 _numbers = itertools.count(1)
 

@@ -90,7 +90,8 @@ def list_plugins(event: str = "") -> list[Plugin]:
 
     `event`: "" for all plugins.
     """
-    _load()
+    if not _is_loaded:
+        _load()
     if not _registered:
         return []
     with _lock:
@@ -116,7 +117,8 @@ def has_guards() -> bool:
 
 def list_absent_guards() -> list[Status]:
     """Return the unavailable guards; each denies every gated call."""
-    _load()
+    if not _is_loaded:
+        _load()
     if not _absent and not settings.TOOLCARDS.required_plugins:
         return []
     with _lock:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.live.base_board import GROWING, MOST_REPEATS, RepeatedCards
+from dashboard.live import base_board
+from dashboard.live.base_board import GROWING, MOST_REPEATS, PENDING_SECONDS, BoardNews, LiveBoard, RepeatedCards
 from toolcards.core.calls.card import ToolCallState
 from toolcards.models import ToolCall
 
@@ -46,3 +50,23 @@ def test_calls_that_grow_take_turns_and_a_new_one_does_not_wait() -> None:
     ended_call, new = call(3, "output-available"), call(99)
     assert {3, 99} <= {each.pk for each in repeated.select([*calls[:2], ended_call, new])}
     assert repeated and repeated.select([]) and not repeated
+
+
+class EmptyBoard(LiveBoard):
+    """A board without parts."""
+
+
+def test_a_board_names_when_its_parts_are_due_without_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    board, news = EmptyBoard(), BoardNews(runs=frozenset({1}))
+    assert board.pending_seconds == math.inf
+    board.render_changes(news)  # the first throttled parts are rendered at once
+    assert board.pending_seconds == math.inf
+    monkeypatch.setattr(base_board, "THROTTLE_SECONDS", 3_600.0)
+    board.render_changes(news)
+    assert PENDING_SECONDS < board.pending_seconds <= 3_600
+    calls = [call(pk) for pk in range(1, 13)]
+    for each in calls:
+        each.run_id = 1
+    for _ in range(2):
+        board.render_changes(BoardNews(calls=calls))
+    assert board.pending_seconds == PENDING_SECONDS

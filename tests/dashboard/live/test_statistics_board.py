@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
@@ -49,7 +50,7 @@ def count_now(board: StatisticsBoard, news: BoardNews = NEWS) -> dict[str, str]:
     """Return the parts of the next count."""
     time.sleep(0.02)
     parts = dict(board.render_changes(news).parts)
-    while board.has_pending_parts:
+    while board.pending_seconds < math.inf:
         parts |= board.render_changes(NO_NEWS).parts
     return parts
 
@@ -105,7 +106,7 @@ def test_a_row_whose_calls_are_too_old_now_is_sent_empty_once(
 def test_nothing_is_counted_without_news(a_call: Callable[..., ToolCall]) -> None:
     a_call("output-available", tool="one")
     board = StatisticsBoard("tools", "")
-    assert count_now(board, NO_NEWS) == {} and not board.has_pending_parts
+    assert count_now(board, NO_NEWS) == {} and board.pending_seconds == math.inf
 
 
 def test_counts_begin_an_interval_apart_and_no_look_waits_for_one(
@@ -113,12 +114,12 @@ def test_counts_begin_an_interval_apart_and_no_look_waits_for_one(
 ) -> None:
     a_call("output-available", tool="one")
     board = StatisticsBoard("tools", "")
-    assert [board.render_changes(NEWS).parts for _ in range(3)] == [{}, {}, {}] and board.has_pending_parts
+    assert [board.render_changes(NEWS).parts for _ in range(3)] == [{}, {}, {}] and board.pending_seconds < 1
     monkeypatch.setattr(statistics_board, "INTERVAL", 3600)
     held_worker.set()
     parts = until(lambda: board.render_changes(NEWS).parts)
     assert len(parts) == 2
-    assert board.render_changes(NEWS).parts == {} and not board.has_pending_parts
+    assert board.render_changes(NEWS).parts == {} and board.pending_seconds == math.inf
 
 
 @pytest.mark.parametrize("error", [OperationalError("away"), ValueError("odd")])

@@ -11,7 +11,7 @@ from tests.support.gate_commands import RecordFacts, make_ballot
 from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.permissions import WORDS, find_permission
-from toolcards.gate.writer import bulk_sql, group_commit
+from toolcards.gate.writer import group_commit, transaction
 from toolcards.gate.writer.cache import run_cache
 from toolcards.gate.writer.day_counts import add_day_counts
 from toolcards.models import Source, SourceDay, ToolCall
@@ -50,7 +50,7 @@ def test_a_commit_that_fails_counts_nothing(source: Source, policy: Any, monkeyp
     policy(POLICY)
     gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="read", args={}))
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(bulk_sql, "add_uses", lambda uses: 1 / 0)
+        patch.setattr(transaction, "append_acts", lambda acts: 1 / 0)
         gate.decide(source, gate.DecisionRequest(run="r", call_id="d", tool="read", args={}))
     gate.decide(source, gate.DecisionRequest(run="r", call_id="d", tool="read", args={}))
     assert read_counts(source) == count_again() == {"allowed": 2}

@@ -145,8 +145,10 @@ def may_have_events(before: Card | None, after: Card) -> bool:
         or before.preliminary != after.preliminary
         or before.anomalies is not after.anomalies
         or before.by_hand is not after.by_hand
-        or before.waiting != after.waiting
-        or list_escalated(before, after) != []
+        or (
+            before.approval is not after.approval
+            and (before.waiting != after.waiting or list_escalated(before, after) != [])
+        )
     )
 
 

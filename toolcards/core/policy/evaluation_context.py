@@ -170,6 +170,10 @@ def _walk_path(request: PolicyRequest, path: Path) -> tuple[tuple[Any, ...] | No
     for token in path:
         reached_values: list[Any] = []
         for value in values:
+            if type(value) is dict and token != "*":  # noqa: S105 - a JSON Pointer's token
+                if token in value:
+                    reached_values.append(value[token])
+                continue
             below = _step_into(value, token)
             if below is None:
                 return None, visits

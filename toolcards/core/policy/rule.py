@@ -191,7 +191,7 @@ class Rule:
         """The reason for people and agents."""
         return self.public_reason or self.sentence
 
-    @property
+    @cached_property
     def wide(self) -> bool:
         """Whether doubt counts as a match, as for ask and deny."""
         return self.effect is not Effect.ALLOW

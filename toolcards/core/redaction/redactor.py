@@ -87,7 +87,7 @@ class Redactor:
         masked_text = self.growing if card.state == _STREAMS else self.text
         for name in ("text", "segment"):
             rope = getattr(card, name)
-            if rope is not None and len(rope) and (new_text := masked_text(old := str(rope))) is not old:
+            if rope is not None and rope.length and (new_text := masked_text(old := str(rope))) is not old:
                 changes[name] = Rope(new_text)
         for name, fields in _NESTED_FIELDS.items():
             inner = getattr(card, name)

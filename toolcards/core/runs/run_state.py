@@ -137,8 +137,10 @@ class RunState:
     # ------------------------------------------------------------ finding the card
 
     def _find_newest(self, call_id: str) -> int:
-        ordinals = self._ordinals_by_call.get(call_id, ())
-        return next((o for o in reversed(ordinals) if not self.cards[o].removed), 0)
+        for ordinal in reversed(self._ordinals_by_call.get(call_id, ())):
+            if not self.cards[ordinal].removed:
+                return ordinal
+        return 0
 
     def _create_card(self, ordinal: int, fact: f.AnyFact, seq: int) -> Card:
         context, lane = self.context, getattr(fact, "lane", "")
@@ -173,9 +175,10 @@ class RunState:
         attempt: int = getattr(fact, "attempt", 1)
         if getattr(fact, "again", False):
             return attempt
-        ordinals = self._ordinals_by_call.get(fact.call_id, ())
-        attempts = (self.cards[o].attempt for o in ordinals if self.cards[o].decision is not None)
-        return max([attempt, *(number + 1 for number in attempts)])
+        for ordinal in self._ordinals_by_call.get(fact.call_id, ()):
+            if self.cards[ordinal].decision is not None:
+                attempt = max(attempt, self.cards[ordinal].attempt + 1)
+        return attempt
 
     def _store(self, card: Card) -> None:
         if card.ordinal not in self.cards:

@@ -47,7 +47,8 @@ class Rope:
         return longer
 
     def __str__(self) -> str:
-        return join_pieces(self._pieces[: self._count])
+        text = "".join(self._pieces[: self._count])
+        return text if text.isascii() else join_pieces([text])
 
     def join(self) -> Rope:
         """Return this text in one piece, which takes less memory."""

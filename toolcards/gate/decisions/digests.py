@@ -51,7 +51,7 @@ def digest_input(card: Card) -> str:
     surrogates) is hashed as JSON with sorted keys.
     """
     try:
-        return digest_value(card.shown_input)
+        return _canonicalize_once(card.shown_input).sha256
     except NotCanonical:
         return digest(json.dumps(card.shown_input, sort_keys=True))
 

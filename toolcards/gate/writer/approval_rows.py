@@ -148,8 +148,8 @@ def _compose_update(names: tuple[str, ...]) -> str:
 
 def find_changed_cards(memory: RunMemory) -> list[Card]:
     """Return the cards whose approval differs from the stored one."""
-    cards = (memory.board.cards[ordinal] for ordinal in sorted(memory.dirty))
-    return [card for card in cards if card.approval and memory.asks.get(card.ordinal) is not card.approval]
+    cards, asks = map(memory.board.cards.__getitem__, sorted(memory.dirty)), memory.asks
+    return [card for card in cards if card.approval and asks.get(card.ordinal) is not card.approval]
 
 
 def write_known_approval(memory: RunMemory, card: Card | None, extras: dict[str, dict[str, Any]]) -> bool:

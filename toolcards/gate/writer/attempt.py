@@ -18,7 +18,7 @@ from toolcards import doorbell
 from toolcards.audit import trail
 from toolcards.clocks import clock
 from toolcards.database import is_transient
-from toolcards.gate import memo, timekeeping
+from toolcards.gate import call_trace, memo, timekeeping
 from toolcards.gate.refusals import RequestRefused
 from toolcards.gate.source_usage import usage_book
 from toolcards.gate.writer import commit_marks
@@ -63,8 +63,8 @@ def attempt(works: list[Any]) -> CommitAttempt:
         ):
             timekeeping.catch_up()
             tx.lock_runs(
-                (key for work in works for key in work.run_keys()),
-                [pk for work in works for pk in work.list_approvals()],
+                [key for work in works for key in work.run_keys()],
+                lambda: [pk for work in works for pk in work.list_approvals()],
             )
             with watch.count_statements():
                 for position, work in enumerate(works):
@@ -81,7 +81,8 @@ def attempt(works: list[Any]) -> CommitAttempt:
         if result.error is not None:
             return result
     try:
-        tx.log_steps()
+        for run, step in tx.trace_steps:
+            call_trace.log_step(run, step)
     except Exception:  # the works are written
         log.exception("writer: the call trace was not written")
     return result
@@ -105,7 +106,8 @@ def _apply(tx: Transaction, watch: _StatementWatch, work: Any, position: int, re
         result.culprit = position
         raise
     else:
-        tx.write_known_approvals()
+        if tx.changed_approvals:
+            tx.write_known_approvals()
 
 
 def _recover(tx: Transaction, mark: commit_marks.Mark | None, hooks: list[Any], failure: Exception) -> Exception | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 import threading
 import time
@@ -132,7 +131,10 @@ def _finish(works: list[Any], failures: list[Exception | None]) -> None:
     _finishing.callbacks = callbacks
     try:
         for work, error in zip(works, failures, strict=True):
-            _call_all([functools.partial(work.finish, error)])  # the others still have to hear
+            try:
+                work.finish(error)
+            except Exception:  # the others still have to hear
+                log.exception("writer: a callback after a commit failed")
     finally:
         _finishing.callbacks = None
         for loop, functions in callbacks.items():
@@ -247,10 +249,7 @@ class Writer:
 
     @property
     def oldest_wait(self) -> float:
-        """Return for how many seconds the oldest work has waited.
-
-        0 if none waits.
-        """
+        """Return the seconds that the oldest work has waited, or 0."""
         start = self._waits_since
         return time.monotonic() - start if start else 0.0
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import repeat
 from typing import Any
 
 from django.db import IntegrityError, connection, transaction
@@ -93,17 +94,17 @@ class Transaction:
 
     # ------------------------------------------------------------ runs
 
-    def lock_runs(self, keys: Iterable[tuple[int, str]], approvals: Iterable[str] = ()) -> None:
+    def lock_runs(self, keys: Iterable[tuple[int, str]], list_approvals: Callable[[], Iterable[str]] = tuple) -> None:
         """Lock the runs of these works before all other rows.
 
-        `keys`: (source pk, name). `approvals`: ids of approvals or permits.
+        `keys`: (source pk, name). `list_approvals` returns ids of approvals or permits.
         """
         self.steady, self.working = clock.steady(), clock.working()
         cached_pks = {key: run_cache.find_pk(*key) for key in keys}
-        pks = {pk for pk in cached_pks.values() if pk is not None}
+        pks = set(filter(None, cached_pks.values()))
         if connection.features.has_select_for_update:  # else there is one writer, which locks everything
             new_keys = [key for key, pk in cached_pks.items() if pk is None]
-            pks |= approval_rows.find_runs(approvals)
+            pks |= approval_rows.find_runs(list_approvals())
             found_pks = bulk_sql.find_runs(new_keys) if len(new_keys) + len(pks) > 1 else set()
             if len(new_keys) - len(found_pks) > 1:  # two that add the same runs would wait in a circle
                 bulk_sql.lock_new_runs(new_keys)
@@ -116,7 +117,7 @@ class Transaction:
 
         Those that are cached are loaded, and dropped from the cache if they are stale.
         """
-        pks = sorted({pk for pk in pks if pk not in self.runs})
+        pks = sorted(set(pks) - self.runs.keys())
         if not pks:
             return
         with connection.cursor() as cursor:
@@ -300,16 +301,29 @@ class Transaction:
         return bool(changed_runs) or has_more
 
     def _write(self, memories: list[RunMemory]) -> None:
+        events: list[EventRow] = []
+        approvals: list[tuple[RunMemory, Card]] = []
+        rows, now = [], timezone.now()
         with connection.cursor() as cursor:
-            events = [event for memory in memories for event in memory.events]
+            for memory in memories:
+                events += memory.events
             if events:
                 bulk_sql.insert_events(cursor, events)
             self._write_calls(cursor, memories)
-            approvals = [(memory, card) for memory in memories for card in approval_rows.find_changed_cards(memory)]
-            self.runs_with_answers |= {memory.row.pk for memory, _ in approvals}
-            now = timezone.now()
-            self.runs_with_skips |= {memory.row.pk for memory in memories if memory.has_new_skips}
-            bulk_sql.update_runs(cursor, [memory.build_row(self.now, now) for memory in memories])
+            for memory in memories:
+                if memory.has_approvals and (cards := approval_rows.find_changed_cards(memory)):
+                    approvals += zip(repeat(memory), cards)
+                    self.runs_with_answers.add(memory.row.pk)
+                if memory.has_new_skips:
+                    self.runs_with_skips.add(memory.row.pk)
+                rows.append(memory.build_row(self.now, now))
+            bulk_sql.update_runs(cursor, rows)
+        if approvals or self.new_permits:
+            self._write_approvals(approvals)
+        if self.permit_states:
+            approval_rows.write_permit_states(self.permit_states)
+
+    def _write_approvals(self, approvals: list[tuple[RunMemory, Card]]) -> None:
         offset = clock.offset()
         new_rows = [build_row() for build_row in self.new_permits]
         for memory, card in approvals:
@@ -317,14 +331,16 @@ class Transaction:
             new_rows += [new_row] if new_row else []
         if new_rows:
             approval_rows.insert_approvals(new_rows)
-        approval_rows.write_permit_states(self.permit_states)
 
     def _finish(self) -> None:
         for callback in self.after_write:
             callback()
-        self.outbox.write(self.now)
-        bulk_sql.add_uses(self.uses)
-        day_counts.add_day_counts(self.day_counts)
+        if self.outbox.payloads:
+            self.outbox.write(self.now)
+        if self.uses:
+            bulk_sql.add_uses(self.uses)
+        if self.day_counts:
+            day_counts.add_day_counts(self.day_counts)
         if self.audit_acts:  # last, because this locks the end of the trail until the commit
             append_acts(self.audit_acts)
 
@@ -360,11 +376,6 @@ class Transaction:
         every_run = [doorbell.EVERY_RUN] if self.affects_every_run else []
         return [*every_run, *changed_runs, *map(doorbell.get_approvals_bell, self.runs_with_answers)]
 
-    def log_steps(self) -> None:
-        """Write the lines of the call trace, after the commit."""
-        for run, step in self.trace_steps:
-            call_trace.log_step(run, step)
-
     def _write_calls(self, cursor: Any, memories: list[RunMemory]) -> None:
         rows, positions = [], []
         for memory in memories:
@@ -375,7 +386,7 @@ class Transaction:
                 memory.update_counts(card)
                 stored_size = memory.text_sizes.get(ordinal, -1)
                 is_streaming = card.state == "input-streaming" and stored_size >= 0
-                size = len(card.text)
+                size = card.text.length
                 if is_streaming and SMALL_TEXT < size < stored_size * TEXT_GROWTH:
                     positions.append(CallPosition(card.rev, card.seq, memory.row.pk, ordinal))
                 else:

@@ -43,7 +43,6 @@ from toolcards.transports.api.asgi_messages import (
     respond_early,
     send_json,
 )
-from toolcards.transports.api.auth import Caller
 from toolcards.transports.api.origins import is_allowed_host
 
 log = logging.getLogger(__name__)
@@ -91,16 +90,14 @@ def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = Fa
         async def check_head(request: Any) -> None:
             if request.method != method and (request.method, method) != ("HEAD", "GET"):
                 raise Problem(405, "method_not_allowed", f"Use {method}.", headers={"Allow": method})
-            request.caller = await _caller(request)
-            if request.caller is not None:
-                admit(request.scope if hasattr(request, "scope") else None)
-
-        async def _caller(request: Any) -> Caller | None:
+            request.caller = None
             if anybody:
-                return None
+                return
             if people:
-                return await auth.authenticate_reader(request, *scopes)
-            return await auth.authenticate_agent(request.headers.get("Authorization", ""), *scopes)
+                request.caller = await auth.authenticate_reader(request, *scopes)
+            else:
+                request.caller = await auth.authenticate_agent(request.headers.get("Authorization", ""), *scopes)
+            admit(request.scope if hasattr(request, "scope") else None)
 
         view.method, view.scopes, view.people = method, scopes, people  # type: ignore[attr-defined]  # for docs
         view.permission = "anyone" if anybody else "agent key"  # type: ignore[attr-defined]
@@ -150,7 +147,8 @@ class DirectView:
         """Check host, query, method and key from the head of the request; raises Problem."""
         try:
             request.check_host()
-            request.check_query()
+            if request.scope.get("query_string"):
+                request.check_query()
             await self.view.check_head(request)
         except Problem:
             raise
@@ -290,10 +288,8 @@ class MachineRequest:
 
     def check_query(self) -> None:
         """Raise Problem 400 for a query that cannot be read."""
-        query = self.scope.get("query_string", b"")
-        if query:
-            parse_parameters(query)
-            try:
-                self.GET  # noqa: B018 - parsed here, kept for the view
-            except TooManyFieldsSent:
-                raise Problem(400, "bad_query", "The query has too many parameters.") from None
+        parse_parameters(self.scope.get("query_string", b""))
+        try:
+            self.GET  # noqa: B018 - parsed here, kept for the view
+        except TooManyFieldsSent:
+            raise Problem(400, "bad_query", "The query has too many parameters.") from None

@@ -42,9 +42,10 @@ def advance(card: Card, fact: f.AnyFact) -> tuple[Card, bool]:
         after = approval_handlers.void_permit(after)
     if not after.begun and not after.soft and after.state not in (None, STREAMING):
         after = after.replace(begun=True)
-    if card.finished and not after.finished and not after.removed:
+    was_finished = card.finished
+    if was_finished and not after.finished and not after.removed:
         after = after.replace(revived=card.revived + 1, overruled=False)
-    elif card.finished and card.soft and not after.soft:
+    elif was_finished and card.soft and not after.soft:
         after = after.replace(overruled=True)
     return after.replace(rev=card.rev + 1), move == "odd" or not _adds_only_anomalies(card, after)
 

@@ -141,9 +141,12 @@ class RunMemory:
     def build_row(self, now: float, updated_at: datetime) -> RunUpdate:
         """Return the columns to write; `now`: wall time of the commit."""
         row, context = self.row, self.board.context
-        row.agent = fit_text(context.agent or row.agent, 200)
-        row.title, row.reason = (get_redactor().text(text) if text else "" for text in (row.title, row.reason))
-        row.title = fit_text(row.title, 500)  # masks can be longer than their secrets
+        if context.agent and context.agent != row.agent:
+            row.agent = fit_text(context.agent, 200)
+        if row.title:
+            row.title = fit_text(get_redactor().text(row.title), 500)  # masks can be longer than their secrets
+        if row.reason:
+            row.reason = get_redactor().text(row.reason)
         status = self.status
         if status not in ("running", "waiting"):
             row.ended_at = row.ended_at or datetime.fromtimestamp(now, UTC)
@@ -153,7 +156,7 @@ class RunMemory:
         if self.has_approvals:
             row.mode = "gate"
         row.calls = sum(self.counts.values())
-        row.counts = _encode({state: count for state, count in self.counts.items() if count})
+        row.counts = _encode(dict(+self.counts))
         if self.has_new_skips:
             row.skipped, row.skipped_kinds = self.skipped.total, self.skipped.dump_kinds()
         if self.events:
