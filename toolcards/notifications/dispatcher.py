@@ -6,7 +6,6 @@ one takes the delivery when the lease ends. A failure here never changes a call.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import threading
@@ -15,14 +14,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from channels.db import database_sync_to_async
 from django.db import connections, transaction
 
 from toolcards import hooks, outages
 from toolcards.audit.trail import Act, write_acts
 from toolcards.core.calls import tool_events as h
 from toolcards.database import is_transient, report_outage
-from toolcards.doorbell import EVERY_RUN, listen
 from toolcards.models import ToolCall
 from toolcards.models.notifications import KEEP_DAYS, PLUGIN, Delivery, Webhook
 from toolcards.models.push import PUSH
@@ -38,31 +35,7 @@ AT_ONCE, SLOW_AT_ONCE = 8, 4  # targets served at the same time, and how many of
 SLOW, TURN = 2.0, 5.0  # seconds after which a delivery counts as slow, and after which a turn ends
 PRUNE_EVERY = 3600.0
 _last_prune = 0.0
-IDLE, BREATH = 1.0, 0.2  # seconds between two rounds without and with a ring
 _HTTP_GONE = 410
-
-
-async def run_dispatcher(get_pause: Callable[[], float] = lambda: IDLE) -> None:
-    """Send deliveries as soon as they are written, forever.
-
-    Run it as one task per event loop. `get_pause`: the seconds between two rounds without a ring.
-    """
-    turns = DeliveryTurns()
-    begin = database_sync_to_async(turns.begin, thread_sensitive=False)
-    try:
-        async with listen(EVERY_RUN) as bell:
-            while True:
-                await bell.wait(get_pause())
-                try:
-                    await begin()
-                except Exception as error:  # the database may be temporarily unavailable
-                    if not report_outage(error, outages.SENDING):
-                        log.exception("dispatch: this round failed")
-                else:
-                    outages.report_success(outages.SENDING)
-                await asyncio.sleep(BREATH)
-    finally:
-        turns.close()
 
 
 class DeliveryTurns:
@@ -92,6 +65,7 @@ class DeliveryTurns:
         if time.monotonic() - _last_prune > PRUNE_EVERY:
             _last_prune = time.monotonic()
             delete_old_deliveries()
+        outages.report_success(outages.SENDING)
 
     def close(self) -> None:
         """Start no more turns."""

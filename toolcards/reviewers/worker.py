@@ -5,21 +5,17 @@ A question stays with people meanwhile. A process begins a review once; if it di
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from channels.db import database_sync_to_async
 from django.db import connections
 
 from toolcards import gate, outages
 from toolcards.core.policy.reviewer import Reviewer
 from toolcards.core.review.review_question import build_call
 from toolcards.database import report_outage
-from toolcards.doorbell import EVERY_RUN, listen
 from toolcards.encryption import get_redactor
 from toolcards.gate import ReviewOutcome, policy_store
 from toolcards.models import Review
@@ -29,29 +25,7 @@ from toolcards.reviewers.reviewer_requests import ReviewFailed, ReviewQuestion
 log = logging.getLogger(__name__)
 AT_ONCE = 8  # reviews of one process
 MAX_UNFINISHED = 100  # reviews that one round looks at
-IDLE, BREATH = 1.0, 0.2  # seconds between two rounds without and with a ring
 STALLED = 180.0  # seconds after which a review has no process: the longest time of a reviewer, and some more
-
-
-async def run_reviews(get_pause: Callable[[], float] = lambda: IDLE) -> None:
-    """Ask reviewers as soon as questions are committed, forever.
-
-    Run it as one task per event loop. `get_pause`: the seconds between two rounds without a ring.
-    """
-    turns = ReviewTurns()
-    begin = database_sync_to_async(turns.begin, thread_sensitive=False)
-    try:
-        async with listen(EVERY_RUN) as bell:
-            while True:
-                await bell.wait(get_pause())
-                try:
-                    await begin()
-                except Exception as error:  # the database may be temporarily unavailable
-                    if not report_outage(error, outages.SENDING):
-                        log.exception("reviews: this round failed")
-                await asyncio.sleep(BREATH)
-    finally:
-        turns.close()
 
 
 class ReviewTurns:

@@ -15,10 +15,12 @@ from django.conf import settings
 from toolcards import gate, hooks
 from toolcards.audit import verification
 from toolcards.database import report_outage
-from toolcards.notifications import dispatcher, source_alerts
-from toolcards.reviewers.worker import run_reviews
+from toolcards.notifications import source_alerts
+from toolcards.notifications.dispatcher import DeliveryTurns
+from toolcards.reviewers.worker import ReviewTurns
 from toolcards.sources import capabilities
 from toolcards.transports.background import activity, anchor_copies, connections, heap, readiness
+from toolcards.transports.background.rounds import run_rounds
 
 log = logging.getLogger(__name__)
 _tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = weakref.WeakKeyDictionary()
@@ -62,8 +64,8 @@ async def stop() -> None:
 
 async def _run() -> None:
     works = (
-        dispatcher.run_dispatcher(lambda: DISPATCH_SECONDS[activity.is_unused()]),
-        run_reviews(lambda: DISPATCH_SECONDS[activity.is_unused()]),
+        run_rounds("dispatch", DeliveryTurns(), lambda: DISPATCH_SECONDS[activity.is_unused()]),
+        run_rounds("reviews", ReviewTurns(), lambda: DISPATCH_SECONDS[activity.is_unused()]),
         readiness.watch(),
         _run_retention(),
         _run_memory(),
