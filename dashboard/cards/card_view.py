@@ -14,20 +14,19 @@ from urllib.parse import urlencode
 from django.conf import settings
 
 from dashboard import url_helpers
-from dashboard.cards import duration_bar, labels, safe_text
+from dashboard.cards import labels, safe_text
 from dashboard.cards.lasting_offers import LastingOffer, list_lasting_offers
 from dashboard.cards.payloads import excerpts
 from dashboard.cards.payloads.command_line import CommandLine
 from dashboard.cards.payloads.excerpts import Excerpt
 from dashboard.cards.payloads.input_changes import diff_lines
-from dashboard.cards.review_line import ReviewLine, describe_review
-from dashboard.cards.times import format_duration
+from dashboard.cards.times import Segment, compute_segments, format_duration
 from dashboard.inbox.order import compute_place, read_requested_ms
 from toolcards.client.common import error_codes
 from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls.call_json import compute_view_sha256, summarize
 from toolcards.core.calls.card import Card, ToolCallState
-from toolcards.core.calls.refusals import is_refused, is_retryable
+from toolcards.core.calls.permissions import is_refused, is_retryable
 from toolcards.core.calls.summary import has_whole_summary
 from toolcards.core.policy.shell.command_lines import find_command_line
 from toolcards.core.risk.assessment import Risk, assess_call_risk, assess_risk
@@ -103,9 +102,9 @@ class CardView:
         return is_noted or card.soft or self.is_agent_away or self.review is not None
 
     @cached_property
-    def review(self) -> ReviewLine | None:
+    def review(self) -> labels.ReviewLine | None:
         """Return the reviewer's part in the question."""
-        return describe_review(self.card)
+        return labels.describe_review(self.card) if self.card.approval else None
 
     @property
     def is_agent_away(self) -> bool:
@@ -416,9 +415,9 @@ class CardView:
     # ------------------------------------------------------------ time
 
     @cached_property
-    def segments(self) -> list[duration_bar.Segment]:
+    def segments(self) -> list[Segment]:
         """Return the phases: writing, waiting for a person, running."""
-        return duration_bar.compute_segments(self.card)
+        return compute_segments(self.card)
 
     @cached_property
     def durations(self) -> str:

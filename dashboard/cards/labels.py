@@ -1,13 +1,15 @@
-"""Labels of states, people and anomalies: tables only, so that a new state or code is one row."""
+"""Labels of states, people, anomalies and reviews, in tables, so that a new state or code is one row."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from toolcards.client.common import error_codes
 from toolcards.core.calls.card import Card, CardError, ToolCallState
 from toolcards.core.calls.facts import Actor
 from toolcards.core.calls.facts.outcome_facts import WITHDRAWN_REASON
+from toolcards.core.review.review_question import find_asked_reviewer
 from toolcards.core.runs.input_routing import CHANGED_ANOMALY
 
 S = ToolCallState
@@ -246,3 +248,32 @@ def describe_actor(actor: Actor | None) -> str:
     if actor is None:
         return "someone"
     return _ACTOR_TEMPLATES.get(actor.kind, "{name}").format(name=actor.name).strip() or actor.kind
+
+
+_WORDS = {
+    "allow": "Reviewer {} answered allow", "deny": "Reviewer {} answered deny", "ask": "Reviewer {} left it to people",
+    "": "Reviewer {} did not answer",
+}  # fmt: skip
+
+
+class ReviewLine(NamedTuple):
+    """A line of the card. `state`: looking, allow, ask, deny or failed; `prompt` is the digest of the prompt."""
+
+    state: str
+    words: str
+    reason: str = ""
+    note: str = ""
+    prompt: str = ""
+
+
+def describe_review(card: Card) -> ReviewLine | None:
+    """Return the line of the card, None without a reviewer."""
+    reviewer = find_asked_reviewer(card)
+    if reviewer:
+        return ReviewLine("looking", f"Reviewer {reviewer} is looking. You can answer meanwhile.")
+    review = card.approval.review if card.approval else None
+    if not review:
+        return None
+    answer = review["answer"]
+    words = _WORDS.get(answer, _WORDS[""]).format(review["by"])
+    return ReviewLine(answer or "failed", words, review["reason"], review["note"], review["prompt_sha256"])
