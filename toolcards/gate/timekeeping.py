@@ -42,15 +42,6 @@ def _pulse_columns(beat: Beat) -> dict[str, float]:
     return {"at": beat.wall, "steady": beat.steady, "paused": beat.paused, "resumed": beat.resumed}
 
 
-def catch_up() -> None:
-    """Advance the pulse if this process has missed it for long.
-
-    The process may have been stopped or asleep.
-    """
-    if clock.is_stale:
-        advance_pulse()
-
-
 def follow_pulse() -> None:
     """Follow the pulse and advance it when due.
 

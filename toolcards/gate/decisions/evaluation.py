@@ -68,7 +68,8 @@ def evaluate_call(
     extras = extras or {}
     tool_snapshot = _snapshot_tool(memory, card, str(extras.get("schema_sha256", "")))
     decision = _decide(memory, card, tool_snapshot, can_wait=can_wait, now=now)
-    decision = limit_waiting(tx, memory.row.source_id, decision)
+    if decision.effect is Effect.ASK:
+        decision = limit_waiting(tx, memory.row.source_id, decision)
     decision = grants.use_retry(tx, memory, card, decision, channel, now)
     tx.record(memory, build_decision_fact(card, decision, args_sha256, now, tool_snapshot), card)
     _count_use(tx, decision, now)
@@ -194,7 +195,7 @@ def build_policy_request(
         changed=tool_snapshot.has_changed,
         schema=tool_snapshot.schema_sha256 or _get_announced_schema_digest(memory, card),
         can_wait=can_wait,
-        counts=count_recent_calls(policy, memory, card, now),
+        counts=count_recent_calls(policy, memory, card, now) if policy.rates else {},
         root=memory.board.context.root,
         folder=find_folder(memory, card),
     )

@@ -61,7 +61,8 @@ def attempt(works: list[Any]) -> CommitAttempt:
             transaction.atomic(),
             trail.hold_acts(tx.audit_acts),
         ):
-            timekeeping.catch_up()
+            if clock.is_stale:  # the process may have been stopped or asleep
+                timekeeping.advance_pulse()
             tx.lock_runs(
                 [key for work in works for key in work.run_keys()],
                 lambda: [pk for work in works for pk in work.list_approvals()],
