@@ -11,12 +11,12 @@ from django.db import close_old_connections
 
 from dashboard.accounts import audit_signals, roles
 from dashboard.environment import Environment
+from toolcards import demo
 from toolcards.gate import policy_draft
 from toolcards.models import AgentKey
 
 ADMIN = "admin"
 FIRST_AGENT = "my-agent"
-DEMO = "demo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def _ensure_agent_key(secret: str) -> str:
     if secret:
         AgentKey.objects.ensure(secret)
         return ""
-    if AgentKey.objects.exclude(source__name=DEMO).exists():
+    if AgentKey.objects.exclude(source__name=demo.SOURCE).exists():
         return ""
     return AgentKey.objects.issue(FIRST_AGENT)[1]
 
@@ -70,8 +70,8 @@ def _ensure_agent_key(secret: str) -> str:
 @contextmanager
 def temporary_demo_key() -> Iterator[str]:
     """Yield the secret of a key that is deleted afterwards."""
-    AgentKey.objects.filter(source__name=DEMO).delete()
-    key, secret = AgentKey.objects.issue(DEMO)
+    AgentKey.objects.filter(source__name=demo.SOURCE).delete()
+    key, secret = AgentKey.objects.issue(demo.SOURCE)
     try:
         yield secret
     finally:

@@ -18,8 +18,10 @@ from django.views.decorators.http import require_GET
 
 from dashboard.accounts.access import needs
 from dashboard.cards import labels
+from dashboard.environment import PROGRAM
 from dashboard.runs.tables import RunRow, build_run_rows, compute_state_bar
 from dashboard.search.search_terms import get_shown_state
+from toolcards import demo
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.summary import summarize
 from toolcards.core.text.terminal_sequences import flatten_text
@@ -62,6 +64,7 @@ def build_now_parts() -> dict[str, Any]:
     bars = count_by_minute(started_calls, now)
     tiles, active_runs = list_run_tiles()
     effects, states = Counter[str](), Counter[str]()
+    has_runs = Run.objects.exists()
     for call in started_calls:
         effects[call.effect] += call.calls
         states[call.state] += call.calls
@@ -71,7 +74,8 @@ def build_now_parts() -> dict[str, Any]:
         "effects": [(name, word, effects[name]) for name, word in EFFECTS.items()],
         "shares": compute_state_bar(states),
         "failed": [_describe_failure(call) for call in find_failed_calls()],
-        "any": Run.objects.exists(),
+        "any": has_runs, "is_demo": has_runs and not Run.objects.exclude(source__name=demo.SOURCE).exists(),
+        "program": PROGRAM,
     }  # fmt: skip
 
 

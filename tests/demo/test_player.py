@@ -10,6 +10,7 @@ import sys
 import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -35,7 +36,7 @@ def _heeds_ctrl_c() -> None:
 
 
 def run_of(text: str, name: str) -> str:
-    match = re.search(rf"begins ({name}-[0-9a-f]+)", text)
+    match = re.search(rf"begins ({re.escape(name)}(?: · |-)[0-9a-f]+)", text)
     assert match, text
     return match[1]
 
@@ -63,8 +64,8 @@ def played(server: Server) -> tuple[str, dict[str, dict[str, Any]], dict[str, di
     message.join()
     text = "".join(lines)
     names = {recording.run: run_of(text, recording.run) for recording in RECORDINGS}
-    runs = {short: server.get(f"/api/v1/runs/{name}") for short, name in names.items()}
-    calls = {short: server.get(f"/api/v1/runs/{name}/calls")["calls"] for short, name in names.items()}
+    runs = {short: server.get(f"/api/v1/runs/{quote(name)}") for short, name in names.items()}
+    calls = {short: server.get(f"/api/v1/runs/{quote(name)}/calls")["calls"] for short, name in names.items()}
     return text, runs, {short: {call["call_id"]: call["state"] for call in value} for short, value in calls.items()}
 
 
@@ -106,7 +107,7 @@ def test_ctrl_c_ends_the_runs(server: Server) -> None:
     assert demo.wait(PATIENCE) == 0, "".join(lines)
     message.join()
     assert "Stopped" in "".join(lines)
-    until(lambda: server.get(f"/api/v1/runs/{name}")["status"] == "aborted")
+    until(lambda: server.get(f"/api/v1/runs/{quote(name)}")["status"] == "aborted")
 
 
 def test_without_a_key_it_says_what_is_missing(server: Server) -> None:

@@ -5,3 +5,5 @@ per frame with the milliseconds since the one before. A line `{"decision": call}
 lines with `if` are played only where the latest answer was that one. `runs/*.sse` are the bytes of other
 protocols, recorded from the real libraries; tools and texts have the names of a shop.
 """
+
+SOURCE = "demo"  # whose runs are those of the demo

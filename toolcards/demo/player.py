@@ -76,17 +76,19 @@ AGENTS: list[list[Recording]] = [
     [_read_native("refactor-billing.jsonl")],
     [_read_native("triage-tests.jsonl")],
     [
-        _make_sse("ai-sdk-parallel.sse", "ai-sdk", "shop-assistant", "where-is-my-order", "finished",
+        _make_sse("ai-sdk-parallel.sse", "ai-sdk", "shop-assistant", "Where is my order?", "finished",
              call_h1="output-available", call_h2="output-error", call_h3="output-available"),
-        _make_sse("ai-sdk-repaired.sse", "ai-sdk", "shop-assistant", "find-a-jacket", "finished",
+        _make_sse("ai-sdk-repaired.sse", "ai-sdk", "shop-assistant", "Find a rain jacket", "finished",
              call_d2="output-available"),
-        _make_sse("ai-sdk-denied.sse", "ai-sdk", "shop-assistant", "refund", "finished", call_g2="output-denied"),
-        _make_sse("ai-sdk-aborted.sse", "ai-sdk", "shop-assistant", "yearly-export", "aborted", call_i3="output-error"),
+        _make_sse("ai-sdk-denied.sse", "ai-sdk", "shop-assistant", "Refund an order", "finished",
+             call_g2="output-denied"),
+        _make_sse("ai-sdk-aborted.sse", "ai-sdk", "shop-assistant", "Export the orders of a year", "aborted",
+             call_i3="output-error"),
     ],
     [
-        _make_sse("ag-ui-steps.sse", "ag-ui", "travel-desk", "trip-to-paris", "finished",
+        _make_sse("ag-ui-steps.sse", "ag-ui", "travel-desk", "Plan a trip to Paris", "finished",
              call_j1="output-available", call_j2="output-available"),
-        _make_sse("ag-ui-empty-error.sse", "ag-ui", "travel-desk", "book-a-hotel", "error", call_c1="output-error"),
+        _make_sse("ag-ui-empty-error.sse", "ag-ui", "travel-desk", "Book a hotel", "error", call_c1="output-error"),
     ],
 ]  # fmt: skip
 
@@ -137,7 +139,8 @@ class Player:
 
     def name(self, recording: Recording, number: int) -> str:
         """Return the run's name, new for each play."""
-        return f"{recording.run}-{self.suffix}" + (f"-{number + 1}" if number else "")
+        joint = " · " if " " in recording.run else "-"
+        return f"{recording.run}{joint}{self.suffix}" + (f"-{number + 1}" if number else "")
 
     async def _play_agent(self, recordings: list[Recording], start: float) -> None:
         await self._pause(start)

@@ -8,18 +8,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.template.loader import render_to_string
 from django.test import Client
 from django.utils import timezone
 
 from dashboard.runs.now_page import (
     StartedCall,
     TileOrder,
+    build_now_parts,
     count_by_minute,
     count_started_calls,
     find_failed_calls,
 )
+from toolcards import demo
 from toolcards.core.calls import facts as f
-from toolcards.models import Run, ToolCall
+from toolcards.models import Run, Source, ToolCall
 from toolcards.models.write_guard import allow_log_writes
 
 pytestmark = pytest.mark.django_db
@@ -167,3 +170,13 @@ def test_calls_per_minute_can_be_read_as_a_table(viewer: Client, a_run: Callable
     table = html.split('id="minutes-table"')[1].split("</details>")[0]
     numbers = [int(entry) for entry in re.findall(r'<td class="num">(\d+)</td>', table)]
     assert (sum(numbers[::5]), sum(numbers[4::5])) == (7, 1)  # calls, failed
+
+
+def test_the_page_says_that_it_is_a_demo_until_an_own_agent_comes(a_run: Callable[..., Run], source: Source) -> None:
+    assert not build_now_parts()["is_demo"]
+    a_run("recorded", source=Source.objects.create(name=demo.SOURCE))
+    assert build_now_parts()["is_demo"]
+    html = render_to_string("now/_now.html", build_now_parts())
+    assert "This is a demo." in html and "connect claude-code" in html
+    a_run("own", source=source)
+    assert "This is a demo." not in render_to_string("now/_now.html", build_now_parts())
