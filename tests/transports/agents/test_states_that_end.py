@@ -12,6 +12,7 @@ import pytest
 from channels.db import database_sync_to_async as in_thread
 
 from toolcards import gate
+from toolcards.gate.maintenance import rebuild
 from toolcards.models import Run, Source, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -472,3 +473,44 @@ async def test_a_run_that_continues_has_no_old_end_reason(call: Any) -> None:
     await call("POST", path, {**hook, "hook_event_name": "PreToolUse", "tool_use_id": "u"})
     row = await Run.objects.aget()
     assert (row.status, row.reason) == ("running", "")
+
+
+CALL_FRAMES, RUN_END = [*WRITING, END], ag("RUN_FINISHED", threadId="T", runId="1")
+CALL_RESULT = {**RESULT_B, "toolCallId": "c"}
+FAILED, FAILED_AGAIN = (ag("RUN_ERROR", message=words) for words in ("boom", "again"))
+BROKEN = {"state": ERROR, "cause": "run-error", "error": {"message": "boom"}, "awaiting_client": False, "anomalies": []}
+SUCCESS = {"state": OK, "output": "ok", "anomalies": []}
+
+# name: (bodies, status and reason of the run, the members of the card)
+ERRORS: dict[str, tuple[list[list[Frame]], tuple[str, str], Frame]] = {
+    "after the end": ([[*CALL_FRAMES, CALL_RESULT, RUN_END, FAILED]], ("error", "boom"), SUCCESS),
+    "in a body after the end": ([[*CALL_FRAMES, CALL_RESULT, RUN_END], [FAILED]], ("error", "boom"), SUCCESS),
+    "after an end that leaves a call to the app": ([[*CALL_FRAMES, RUN_END, FAILED]], ("error", "boom"), BROKEN),
+    "in a body after such an end": ([[*CALL_FRAMES, RUN_END], [FAILED]], ("error", "boom"), BROKEN),
+    "before the end": ([[*CALL_FRAMES, FAILED, RUN_END]], ("error", "boom"), BROKEN),
+    "in a body before that of the end": ([[*CALL_FRAMES, FAILED], [RUN_END]], ("error", "boom"), BROKEN),
+    "before a result and the end": ([[*CALL_FRAMES, FAILED, CALL_RESULT, RUN_END]], ("error", "boom"), SUCCESS),
+    "twice": ([[*CALL_FRAMES, FAILED, FAILED_AGAIN]], ("error", "boom"), BROKEN),
+    "before the next run of the thread": (
+        [[*CALL_FRAMES, CALL_RESULT, RUN_END, FAILED], snapshot()], ("finished", ""), SUCCESS,
+    ),
+    "within the next run": (
+        [[*CALL_FRAMES, CALL_RESULT, RUN_END], [{**RUN, "runId": "2"}, FAILED]], ("error", "boom"), SUCCESS,
+    ),
+    "after a body that broke off": ([[*CALL_FRAMES, CALL_RESULT], [FAILED]], ("error", "boom"), SUCCESS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("bodies", "end", "card"), [pytest.param(*row, id=name) for name, row in ERRORS.items()])
+async def test_a_run_error_of_ag_ui_counts_whenever_it_comes(
+    bodies: list[list[Frame]], end: tuple[str, str], card: Frame, call: Any
+) -> None:
+    for body in bodies:
+        status, answer, _ = await call("POST", "/api/v1/ingest?protocol=ag-ui&run=r", body)
+        assert (status, answer["refused"]) == (200, 0), answer
+    _, run, _ = await call("GET", "/api/v1/runs/r")
+    row = await Run.objects.aget()
+    assert (run["status"], row.reason) == end
+    _, listed, _ = await call("GET", "/api/v1/runs/r/calls")
+    assert [select(each, card) for each in listed["calls"]] == [card]
+    assert await in_thread(lambda: list(rebuild.find_differences(row)))() == []

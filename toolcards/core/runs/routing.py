@@ -21,6 +21,7 @@ from toolcards.core.runs.run_end import (
     ends_card,
     explain_end,
     is_agents_question,
+    is_repeated_end,
     list_end_facts,
     mark_failed,
     owes_answer,
@@ -193,7 +194,7 @@ class Router(InputRouter):
 
     def _route_end(self, fact: f.RunEnded) -> list[Routed]:
         """End the open cards of a scope or lane; other scopes continue (rule 20)."""
-        if fact.again and not fact.lane and self._state.context.ended:
+        if is_repeated_end(fact, self._state.context):
             return []
         if fact.or_current:
             is_open = fact.scope in self._state.context.scopes

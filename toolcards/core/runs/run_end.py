@@ -33,12 +33,23 @@ def mark_failed(fact: f.RunEnded, context: RunContext) -> f.RunEnded:
     return replace(fact, outcome="error", reason=context.error)
 
 
+def is_repeated_end(fact: f.RunEnded, context: RunContext) -> bool:
+    """Return whether this end has no effect, because the run has ended.
+
+    After an error, that is another error, and the regular end that some servers send in any case.
+    """
+    if fact.lane or not context.ended:
+        return False
+    is_same_run = fact.outcome == "error" or (fact.scope == context.scope != "" and fact.scope not in context.scopes)
+    return fact.again or (context.ended == "error" and is_same_run)
+
+
 def ends_run(fact: f.RunEnded, context: RunContext) -> bool:
     """Return whether this is the end of the run itself.
 
-    A sub-agent, or a scope that is not the current one, ends a part of it; an end that comes `again` ends nothing.
+    A sub-agent, or a scope that is not the current one, ends a part of it; a repeated end ends nothing.
     """
-    if fact.lane or (fact.again and context.ended):
+    if fact.lane or is_repeated_end(fact, context):
         return False
     return fact.scope in {"", context.scope} or (fact.or_current and fact.scope not in context.scopes)
 
