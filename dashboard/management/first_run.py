@@ -27,12 +27,15 @@ class FirstRun:
     agent_key: str = ""
 
 
-def prepare(env: Environment) -> FirstRun:
-    """Create what is missing; later calls change nothing."""
+def prepare(env: Environment, *, shows_key: bool = True) -> FirstRun:
+    """Create what is missing; later calls change nothing.
+
+    `shows_key`: someone reads the secret of the first key; without readers there is no such key.
+    """
     roles.ensure_roles()
     policy_draft.ensure_first_version(env.default_effect)
     admin = _ensure_admin(env.admin_password.get_secret_value() if env.admin_password else "")
-    secret = _ensure_agent_key(env.agent_key.get_secret_value() if env.agent_key else "")
+    secret = _ensure_agent_key(env.agent_key.get_secret_value() if env.agent_key else "", shows_key=shows_key)
     keeps = admin is not None and admin in roles.list_admins() and not admin.has_usable_password()
     return FirstRun(admin=admin if keeps else None, agent_key=secret)
 
@@ -57,12 +60,12 @@ def _ensure_admin(password: str) -> User | None:
     return admin
 
 
-def _ensure_agent_key(secret: str) -> str:
+def _ensure_agent_key(secret: str, *, shows_key: bool) -> str:
     """Ensure the given key, or create the first one; return a new secret or ""."""
     if secret:
         AgentKey.objects.ensure(secret)
         return ""
-    if AgentKey.objects.exclude(source__name=demo.SOURCE).exists():
+    if not shows_key or AgentKey.objects.exclude(source__name=demo.SOURCE).exists():
         return ""
     return AgentKey.objects.issue(FIRST_AGENT)[1]
 

@@ -11,20 +11,25 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import structlog
 from django.conf import settings
 from django.contrib.staticfiles.finders import get_finders
+from django.core.checks import run_checks
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection, connections
 
 from dashboard import checks, environment, serving
 from dashboard.accounts import sign_in_links
-from dashboard.environment import BASE_DIR, PROGRAM, Environment
+from dashboard.environment import BASE_DIR, Environment
 from dashboard.management import first_run, occupancy
+from dashboard.management.started_server import StartedServer
 from toolcards import backup
 from toolcards.audit import rows
 
+log = structlog.get_logger("toolcards.serve")
 SERVERS = {"uvicorn": serving.run_uvicorn, "daphne": serving.run_daphne}
 
 
@@ -48,6 +53,17 @@ class Command(BaseCommand):
         )
         parser.add_argument("--server", choices=SERVERS, default="uvicorn", help="uvicorn, or Daphne for development")
         parser.add_argument("--demo", action="store_true", help="play the bundled demo run once the server is up")
+
+    def check(self, *args: Any, **kwargs: Any) -> None:
+        """See Django; with JSON logs, findings are lines of the log."""
+        if settings.TOOLCARDS.log != "json":
+            return super().check(*args, **kwargs)
+        findings = run_checks(include_deployment_checks=False)
+        for finding in findings:
+            log.log(finding.level, finding.msg, hint=finding.hint or "", check=finding.id or "")
+        if any(finding.is_serious() and not finding.is_silenced() for finding in findings):
+            raise CommandError("The settings have errors: see the lines above.")
+        return None
 
     def handle(self, *, host: str, port: int, workers: int, server: str, demo: bool, **options: object) -> None:
         """Set up and serve until a signal arrives."""
@@ -87,7 +103,7 @@ class Command(BaseCommand):
         call_command("migrate", interactive=False, verbosity=0)
         self._check_key()
         _collect_static()
-        first = first_run.prepare(env)
+        first = first_run.prepare(env, shows_key=settings.TOOLCARDS.log != "json" or self.stdout.isatty())
         link = sign_in_links.make_link(first.admin, _get_public_url(base)) if first.admin else ""
         with _prepare_demo(base if demo else None) as play:
             connections.close_all()  # the server's threads open their own
@@ -139,21 +155,10 @@ class Command(BaseCommand):
 
     def _banner(self, base: str, link: str, agent_key: str) -> None:
         """Print the server's address, and what is shown only once."""
-        lines = [f"Toolcards is up at {base}", ""]
-        if _get_public_url(base) != base:
-            lines.append(f"  People       {_get_public_url(base)}")
-        if link:
-            lines.append(f"  Sign in      {link}")
-            minutes = sign_in_links.LINK_SECONDS // 60
-            lines.append(f"               works once, within {minutes} minutes; new link: {PROGRAM} person link")
-        if agent_key:
-            lines.append(f"  Agent key    {agent_key}  (shown once; agents connect with it)")
-        lines.append(f"  Connect      {PROGRAM} connect claude-code  (`connect list` shows all)")
-        lines.append(f"  Data         {settings.TOOLCARDS.data_dir}")
-        if "TOOLCARDS_DATA_DIR" in os.environ:  # else the commands above would use another folder
-            lines.append("               other terminals need the same TOOLCARDS_DATA_DIR for these commands")
-        lines += ["  Stop         Ctrl+C", ""]
-        self.stdout.write("\n".join(lines))
+        announcement = StartedServer(base, _get_public_url(base), settings.TOOLCARDS.data_dir, link, agent_key)
+        is_for_machines = settings.TOOLCARDS.log == "json"
+        text = announcement.to_json(has_terminal=self.stdout.isatty()) if is_for_machines else announcement.to_text()
+        self.stdout.write(text)
         self.stdout.flush()
 
 
