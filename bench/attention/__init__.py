@@ -19,7 +19,7 @@ from bench.attention.corpus import DANGER, TRUTHS, CorpusCall
 from bench.report import Report
 from toolcards.client import Toolcards
 
-GOALS = {"ask-on-writes": 8.0}  # questions per 100 calls
+GOALS = {"ask-on-writes": 8.0, "follow-the-agent": 3.0}  # questions per 100 calls
 GRANTS = ("run", "until")  # standing approvals, where a card offers no lasting answer
 _SEPARATORS = re.compile(r"\s*(?:&&|\|\||[;|\n])\s*")
 

@@ -61,9 +61,9 @@ def test_a_large_list_takes_no_deny_rule_out_of_force(name):
 def test_the_largest_input_is_judged_completely_by_an_ordinary_policy(op):
     values = {"in": ["x"], "gt": 1, "lt": 1, "len_gt": 500, "exists": None, "absent": None, "type": "array",
               "cidr": "10.0.0.0/8", "host_in": "none.example", "touches": "secrets",
-              "inside_project": None, "harms": "system", "reads_by_name": None}  # fmt: skip
+              "inside_project": None, "harms": "system", "reads_by_name": None, "tool_only": "reads"}  # fmt: skip
     value = values.get(op, "/none")
-    path = "" if op in {"harms", "reads_by_name"} else "/a/*"
+    path = "" if op in {"harms", "reads_by_name", "tool_only"} else "/a/*"
     rules = [{"effect": "deny", "match": {"args": [{"path": path, "op": op, "value": value, "quant": "all"}]}}] * 12
     largest = {"a": ["http://x.example/" + "y" * 8] * 9_990}
     decision = decide(policy(rules, map(str, range(12))), PolicyRequest.for_tool("t", input=largest, root="/srv/a"))

@@ -17,9 +17,7 @@ def test_trying_a_call_shows_the_verdict_the_rule_and_each_condition(admin: Clie
     )
     shown_text = answer.content.decode()
     assert (
-        'data-verdict="ask"' in shown_text
-        and 'data-rule="allow-read-only-commands"' in shown_text
-        and "rm -rf build" in shown_text
+        'data-verdict="ask"' in shown_text and 'data-rule="allow-looks"' in shown_text and "rm -rf build" in shown_text
     )
     assert "✓" in shown_text and "<html" not in shown_text
 

@@ -36,7 +36,8 @@ _CHANGES: dict[str, str] = {
         "move": "move rename",
         "execute": "run exec execute shell send post publish deploy pay transfer charge refund order buy email push "
         "install kill restart stop start invoke call trigger click press type drag eval evaluate apply rollback "
-        "scale cancel share invite submit confirm",
+        "scale cancel share invite submit confirm terminate shutdown reboot halt abort suspend ban evict overwrite "
+        "flush shred decommission deprovision",
     }.items()
     for verb in verbs.split()
 }
@@ -144,6 +145,11 @@ def is_program_tool(name: str) -> bool:
 def is_program(name: str) -> bool:
     """Return whether the catalog has tools of this agent program."""
     return name in _load_catalog().programs
+
+
+def is_server(name: str) -> bool:
+    """Return whether the catalog has tools of a server with this name."""
+    return normalize_server(name) in _load_catalog().servers
 
 
 def list_servers(tool: str) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ def test_policies_that_ask_about_changes_ask_about_what_changes(tool, server, ki
     assert find_kinds(tool, server) == (kind,)
     for policy in ("ask-on-writes", "locked-down"):
         assert effect(policy, tool, server) is not Effect.ALLOW, policy
-    is_left_to_the_agent = kind == "switch_mode"
+    is_left_to_the_agent = kind == "switch_mode" or tool == "attempt_completion"  # which offers to run a command
     assert (effect("follow-the-agent", tool, server) is Effect.ALLOW) is is_left_to_the_agent
 
 
@@ -65,8 +65,14 @@ UNKNOWN = [
 @loop_over(("tool", "server"), UNKNOWN)
 def test_an_unknown_tool_requires_approval_whatever_its_name(tool, server):
     assert "other" in find_kinds(tool, server) and not is_known_tool(tool, server)
-    for policy in ("ask-on-writes", "locked-down", "follow-the-agent"):
+    for policy in ("ask-on-writes", "locked-down"):
         assert effect(policy, tool, server) is not Effect.ALLOW, policy
+    is_left_to_the_agent = (tool, server) in READ_BY_NAME
+    assert (effect("follow-the-agent", tool, server) is Effect.ALLOW) is is_left_to_the_agent
+
+
+# Own tools of the agent, and one of a server in the catalog: under *Follow the agent* the agent decides.
+READ_BY_NAME = [("get_issue", ""), ("list_tables", ""), ("get_weather", ""), ("mcp__github__view_everything", "")]
 
 
 def test_a_rule_that_denies_a_kind_holds_for_every_kind_that_a_tool_may_be():
@@ -131,19 +137,26 @@ def decide_briefly(policy, request):
 
 @pytest.mark.parametrize("name", FORMER)
 @pytest.mark.parametrize("default", [None, "allow", "ask", "deny"])
-def test_the_new_form_of_a_starter_decides_every_call_of_the_corpus_as_the_former(name, default):
+def test_the_new_form_of_a_starter_decides_the_calls_of_the_corpus_as_the_former_or_asks_less(name, default):
     former, present = dict(FORMER[name]), PRESETS[name].with_default(default)
     if default:
         former |= {"default": default, "rules": [rule for rule in former["rules"] if rule["effect"] != "allow"]}
     policies = parse(former), parse(present)
     requests = list(list_corpus_requests())[:: 5 if default else 1]
-    assert [r.input for r in requests if decide_briefly(policies[0], r) != decide_briefly(policies[1], r)] == []
+    pairs = [(request.input, *(decide_briefly(policy, request) for policy in policies)) for request in requests]
+    changes = [(args, before, now) for args, before, now in pairs if before != now]
+    asks_less = name == "follow-the-agent"
+    default_effect = Effect(default or "allow")  # what is left to the agent has the default
+    strange_changes = [
+        each for each in changes if not asks_less or (each[1][0], each[2][0]) != (Effect.ASK, default_effect)
+    ]
+    assert strange_changes == []
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_starter_has_at_most_five_rules_none_of_which_repeats_the_default(name):
+def test_a_starter_has_at_most_four_rules_none_of_which_repeats_the_default(name):
     document = PRESETS[name].document
-    assert len(document["rules"]) <= 5
+    assert len(document["rules"]) <= 4
     bare = [rule for rule in document["rules"] if rule.get("severity", "medium") == "medium"]
     assert [rule["id"] for rule in bare if rule["effect"] == document["default"] != "deny"] == []
 

@@ -145,6 +145,7 @@ TABLE = {
     "inside_project": [("a", None, U), ("/etc/a", None, U), (5, None, U)],
     "reads_sql": [("select 1", None, T), ("delete from t", None, U), (5, None, F)],
     "reads_by_name": [("a", None, U), (5, None, U)],
+    "tool_only": [("a", "reads", U), (5, ["notes", "pages", "queries"], U)],
     "harms": [("rm -rf ~", "system", F), (5, ["gate", "history"], F)],
     "cmd": [("rm x", "rm", T), ("ls", "rm", F), ("ls; sudo rm x", "rm", T)],
     "effect": [

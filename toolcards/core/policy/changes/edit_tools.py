@@ -18,6 +18,10 @@ from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN, Truth
 _KINDS = frozenset({"read", "edit", "delete", "move"})
 _MAX_FILES, _MAX_DEPTH = 1_000, 6
 _MAX_PATCH = 1_000_000
+_CODE = re.compile(
+    r"(?i)://|git\+|\|\s*\w*sh\b|(?:pre|post)[-_]?(?:install|pack|build|publish|prepare)|index|curl|wget|exec|\$\(|`|"
+    r"build-backend|backend-path|repositor|mirror|\beval|script"
+)
 _SEPARATORS = re.compile(r"[\\/]")
 
 
@@ -40,6 +44,13 @@ def load_edit_tools() -> _EditCatalog:
     document = tomllib.loads(files(__package__).joinpath("edit_tools.toml").read_text(encoding="utf-8"))
     groups = document["tools"] | document["arguments"]
     return _EditCatalog(**{name: frozenset(text.split()) for name, text in groups.items()})
+
+
+def names_code(value: Any) -> bool:
+    """Return whether a text names code: an address or a hook."""
+    if isinstance(value, dict | list):
+        return any(map(names_code, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, str) and _CODE.search(value) is not None
 
 
 def locate_edits(request: PolicyRequest, project: Project) -> tuple[Truth, ...]:
@@ -120,7 +131,7 @@ class _EditReader:
             self.answers.append(UNKNOWN)
             return
         patch = read_patch(text)
-        self.answers += [UNKNOWN] * (not patch.certain)
+        self.answers += [UNKNOWN] * (not patch.certain or patch.deletes)
         self.answers += map(self._locate, patch.paths)
 
     def _locate(self, path: str) -> Truth:

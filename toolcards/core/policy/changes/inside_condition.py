@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcards.core.policy.changes.changed_commands import locate_commands
-from toolcards.core.policy.changes.edit_tools import locate_edits
+from toolcards.core.policy.changes.edit_tools import locate_edits, names_code
 from toolcards.core.policy.evaluation_context import CHARACTERS, EvaluationContext, count_characters
 from toolcards.core.policy.matching.conditions import format_pointer
 from toolcards.core.policy.places.project import Project
@@ -22,7 +22,7 @@ class InsideCondition:
     """Whether the paths at `path` are inside of the project; of the whole input, everything that the call changes.
 
     `every`: all of them must be, else one is enough. `names_command`: the clause also says which commands may run.
-    `manifests`: names of protected files that edit tools may change.
+    `manifests`: names of protected files that edit tools may change, as long as the change names no code.
     """
 
     path: tuple[str, ...]
@@ -56,7 +56,8 @@ class InsideCondition:
             return None
         if self._takes_command(context):
             return self._locate_command(context)
-        project = replace(project, manifests=self.manifests)
+        if self.manifests and not names_code(context.request.input):
+            project = replace(project, manifests=self.manifests)
         if not self.path:
             context.step(1 + count_characters(context.request.input) // CHARACTERS)
             answers = locate_edits(context.request, project)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from toolcards.core.policy import tool_names as names
 from toolcards.core.policy.changes.harm_condition import HarmCondition
 from toolcards.core.policy.changes.inside_condition import InsideCondition
+from toolcards.core.policy.changes.limited_tools import LimitedToolCondition
 from toolcards.core.policy.language.description import describe_rule
 from toolcards.core.policy.matching.conditions import (
     ArgumentCondition,
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
     from toolcards.core.policy.language.document_model import ArgumentDoc, AskDoc, ClauseDoc, RuleDoc, WhenDoc
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_OF_CALL: dict[str, Callable[[Any], Condition]] = {
+    "harms": HarmCondition,
+    "reads_by_name": lambda _: ReadNameCondition(),
+    "tool_only": LimitedToolCondition,
+}
 _OF_SEGMENT = frozenset({"eq", "in", "prefix", "glob", "re2"})
 
 
@@ -202,10 +208,10 @@ def _compile_argument(doc: ArgumentDoc, wide: bool, pointer: str) -> Condition:
         raise InvalidOperand(f"{pointer}/path", "value", "reads one argument: name it without *")
     if operator.name == "inside_project":
         return InsideCondition(path, every, manifests=operand)
-    if operator.name in {"harms", "reads_by_name"}:
+    if operator.name in _OF_CALL:
         if path:
             raise InvalidOperand(f"{pointer}/path", "value", "is about the whole call: leave it empty")
-        return HarmCondition(operand) if operator.name == "harms" else ReadNameCondition()
+        return _OF_CALL[operator.name](operand)
     if operator.name == "touches":
         return TouchCondition(path, operand, every)
     if operator.command:

@@ -90,7 +90,9 @@ def _split_argument(argument: ArgumentDoc, subject: str) -> tuple[str, str]:
     if not argument.path and argument.op == "inside_project":
         names = argument.value if isinstance(argument.value, list) else [argument.value]
         manifests = [name for name in names if isinstance(name, str)]
-        return "all that it changes", "is inside the project" + (f" or {_join_names(manifests)}" if manifests else "")
+        return "all that it changes", "is inside the project" + (
+            f" or {_join_names(_shorten(manifests))}" if manifests else ""
+        )
     if argument.op in _PHRASES and not argument.path:
         names = argument.value if isinstance(argument.value, list) else [argument.value]
         return "the call", _PHRASES_START.get(argument.op, "") + _join_names([_PHRASES[argument.op][n] for n in names])
@@ -105,6 +107,8 @@ _EFFECTS = {
     "runs": "runs other programs", "none": "only reads", "project": "runs tests or builds",
     "scripts": "runs scripts of the project", "git": "works in local git", "packages": "installs packages",
     "files": "changes named files", "edits": "edits files", "containers": "runs local containers",
+    "fetches": "fetches public addresses", "shares": "pushes or works on pull requests",
+    "looks": "is one tool that reads",
 }  # fmt: skip
 _PHRASES = {
     "harms": {
@@ -112,14 +116,19 @@ _PHRASES = {
         "unread-code": "runs unread code from the network", "agent-permissions": "changes what agents may do",
         "gate": "changes Toolcards",
     },
+    "tool_only": {
+        "reads": "reads by its name", "queries": "runs a query that only reads", "notes": "changes the agent’s notes",
+        "pages": "shows a page of this computer",
+    },
     "touches": {"secrets": "secrets", "private-address": "private addresses"},
 }  # fmt: skip
-_PHRASES_START = {"touches": "touches "}
+_PHRASES_START = {"touches": "touches ", "tool_only": "only "}
 
 
 def _describe_effects(value: Any) -> str:
     """Return the effects as verbs: deletes, writes or runs other programs."""
     names = value if isinstance(value, list) else [value]
+    names = [name for name in names if name != "looks" or "none" not in names]
     if set(WORK) <= {*names}:
         names = [name for name in names if name not in WORK]
         return _join_names([*(_EFFECTS.get(name, name) for name in names), "works in the project"])

@@ -10,11 +10,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from toolcards.core.policy.matching.operands import HARMS
+from toolcards.core.policy.matching.operands import HARMS, PACKAGE_LISTS
 from toolcards.core.policy.shell.work.classes import WORK
 
 # The commands that `shell/programs.toml` lists as read-only, wherever a tool takes its command.
 READ_ONLY = {"args": [{"path": "", "op": "effect", "value": "none"}]}
+LOOKS = {"args": [{"path": "", "op": "effect", "value": ["looks", "none"]}]}
+READ_OR_FETCH = {"args": [{"path": "", "op": "effect", "value": ["none", "fetches"]}]}
 DENY_HARMS = {
     "id": "deny-harms",
     "effect": "deny",
@@ -49,12 +51,14 @@ ASK_CHANGES = (
     },
 )
 INSIDE = {"path": "", "op": "inside_project"}
+TOOL_ONLY = {"path": "", "op": "tool_only"}
 # What the agent's own mode decides under *Follow the agent*: looking, and work in the project that can be undone there.
 LEFT_TO_THE_AGENT = [
     {"kind": ["read", "search", "think", "fetch", "switch_mode"]},
-    {"kind": ["execute"]} | READ_ONLY,
-    {"kind": ["execute"], "args": [{"path": "", "op": "effect", "value": ["none", *WORK]}, INSIDE]},
-    {"kind": ["edit", "move"], "args": [INSIDE]},
+    {"args": [TOOL_ONLY | {"value": ["reads", "queries", "notes", "pages"]}]},
+    {"kind": ["execute"]} | READ_OR_FETCH,
+    {"kind": ["execute"], "args": [{"path": "", "op": "effect", "value": ["none", "fetches", *WORK]}, INSIDE]},
+    {"kind": ["edit", "move"], "args": [INSIDE | {"value": list(PACKAGE_LISTS)}]},
 ]
 
 
@@ -146,16 +150,10 @@ PRESETS: dict[str, Preset] = {
                 DENY_HARMS,
                 ASK_SECRETS,
                 {
-                    "id": "allow-read-only",
+                    "id": "allow-looks",
                     "effect": "allow",
-                    "match": {"kind": ["read", "search", "think", "fetch"]},
-                    "public_reason": "This tool is read-only.",
-                },
-                {
-                    "id": "allow-read-only-commands",
-                    "effect": "allow",
-                    "match": {"kind": ["execute"]} | READ_ONLY,
-                    "public_reason": "This command is read-only.",
+                    "match": {"kind": ["read", "search", "think", "fetch", "execute"]} | LOOKS,
+                    "public_reason": "This only reads.",
                 },
             ],
         },

@@ -14,7 +14,8 @@ from typing import Any
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.decision import Effect, PolicyDecision, PolicyRequest, Rule, RuleSet, decide
 from toolcards.core.policy.language import document as documents
-from toolcards.core.policy.lasting.subjects import Subject, is_plain, list_subjects
+from toolcards.core.policy.lasting.subjects import is_plain, list_subjects
+from toolcards.core.policy.lasting.tool_groups import Subject
 
 START = "always:"
 _SCOPES = ("agent", "any", "run")

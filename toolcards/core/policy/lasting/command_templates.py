@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from toolcards.core.policy.shell.catalogs import list_names
 from toolcards.core.policy.shell.script import CommandSegment, Script
+from toolcards.core.policy.shell.work.classes import OUTSIDE_WORK
 from toolcards.core.policy.shell.work.tame_words import is_loud
 from toolcards.core.policy.shell.work.templates import NUMBER, PATH, REMAINDER, SLOT, TEXT, is_number, is_path
 
@@ -39,7 +40,7 @@ def list_templates(script: Script) -> list[str]:
     """
     templates: dict[str, None] = {}
     for segment in script.segments:
-        if segment.doubt and not segment.work:
+        if segment.doubt and not segment.work - {*OUTSIDE_WORK}:
             words = _find_template(segment)
             if words is None:
                 return []

@@ -9,12 +9,12 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from toolcards.client.common.tool_kinds import OWN, is_program_tool
 from toolcards.core.policy.evaluation_context import find_values
 from toolcards.core.policy.lasting.command_templates import list_templates
+from toolcards.core.policy.lasting.tool_groups import Subject, list_object_tools, list_tool_groups
 from toolcards.core.policy.matching.hosts import parse_host_pattern, parse_url
 from toolcards.core.policy.matching.operands import MANIFESTS
 from toolcards.core.policy.matching.read_names import VERBS, is_program, reads_by_name
@@ -45,6 +45,8 @@ WORK_WORDS = {
     "packages": "packages",
     "files": "commands that change named files",
     "containers": "local containers",
+    "fetches": "reads of public addresses",
+    "shares": "pushes without force, pull requests and their comments",
 }
 # What stays in the project and can be undone there: who lets its tests run lets its files be changed, too.
 LOCAL_WORK = frozenset({"project", "scripts", "git", "files"})
@@ -52,15 +54,6 @@ _EDIT_KINDS = frozenset({"read", "edit", "move"})
 _MAX_PATCH = 100_000  # characters of a patch in which files are looked for
 _FILE_ARGUMENTS = frozenset({"file_path", "filePath", "path", "target_file"})
 _ADDRESSES = ("url", "uri", "address", "href")
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What a lasting answer covers: its name in forms, its words for people, and a rule's conditions."""
-
-    name: str
-    words: str
-    match: dict[str, Any]
 
 
 def list_subjects(request: PolicyRequest) -> list[Subject]:
@@ -73,7 +66,11 @@ def list_subjects(request: PolicyRequest) -> list[Subject]:
     if tool.foreign:
         return []
     subjects = [*_list_edits(request), *_list_hosts(request), *_list_statements(request), *_list_tools(request)]
-    return [*_list_reads(request), *(subject for subject in subjects if is_plain(subject.match))]
+    return [
+        *_list_reads(request),
+        *list_object_tools(request),
+        *(subject for subject in subjects if is_plain(subject.match)),
+    ]
 
 
 def is_plain(value: Any) -> bool:
@@ -225,6 +222,7 @@ def _list_statements(request: PolicyRequest) -> Iterator[Subject]:
 
 def _list_tools(request: PolicyRequest) -> Iterator[Subject]:
     words = _name_for_people(request)
+    yield from list_tool_groups(request)
     if any(is_program(key, value) for key, value in request.input.items()):
         return
     places = {key: request.input[key] for key in PLACES if request.input.get(key) not in (None, "", [], {})}

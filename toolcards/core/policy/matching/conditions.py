@@ -248,8 +248,8 @@ class CommandCondition:
             return UNKNOWN
         answers = [self._check_script(context, script) for script in scripts]
         if not answers:
-            is_edit = isinstance(self.operand, EffectOperand) and self.operand.covers_tool(context.request.kinds)
-            return to_truth(is_edit and not self.path)
+            is_covered = isinstance(self.operand, EffectOperand) and self.operand.covers_tool(context.request.kinds)
+            return to_truth(is_covered and not self.path)
         return min(answers) if self.every else max(answers)
 
     def _check_script(self, context: EvaluationContext, script: Script | None) -> Truth:

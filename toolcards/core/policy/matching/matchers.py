@@ -308,6 +308,19 @@ def reads_by_name(value: Value, operand: None) -> Truth:
     return UNKNOWN  # see matching/read_names.py
 
 
+@matcher(
+    "tool_only", label="is of a tool that only", shape=operands.build_text_type(operands.parse_tool_limit, frozenset)
+)
+def tool_only(value: Value, operand: frozenset[str]) -> Truth:
+    """The tool does no more than this; leave the argument empty.
+
+    reads: by its name, it reads or calculates; it is the agent's own, or of a server in the catalog. queries: it runs
+    one SQL query that only reads. notes: it changes the notes and drafts that the agent keeps. pages: its browser shows
+    a page of this computer.
+    """
+    return UNKNOWN  # see changes/limited_tools.py
+
+
 @matcher("reads_sql", label="only reads a database", shape=operands.NOTHING)
 def reads_sql(value: Value, operand: None) -> Truth:
     """The text is one SQL query that only reads.

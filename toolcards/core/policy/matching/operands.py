@@ -123,6 +123,11 @@ _MANIFESTS_TEXT = (
     "build.gradle.kts settings.gradle settings.gradle.kts pubspec.yaml Gemfile composer.json mix.exs Makefile "
     "CMakeLists.txt tsconfig.json Package.swift justfile Taskfile.yml tox.ini noxfile.py conftest.py"
 )
+# Of these, the ones in which a change of packages runs nothing by itself.
+PACKAGE_LISTS = (
+    "Cargo.toml", "Gemfile", "build.gradle", "build.gradle.kts", "composer.json", "go.mod", "pom.xml", "pubspec.yaml",
+    "pyproject.toml", "requirements.txt", "settings.gradle", "settings.gradle.kts", "tsconfig.json",
+)  # fmt: skip
 MANIFESTS = frozenset(_MANIFESTS_TEXT.split())
 
 
@@ -142,4 +147,14 @@ def parse_harm(text: str) -> str:
     """Return the harm that a rule names; raise ValueError for other texts."""
     if text not in HARMS:
         raise ValueError(f"expects {', '.join(HARMS[:-1])} or {HARMS[-1]}")
+    return text
+
+
+TOOL_LIMITS = ("reads", "queries", "notes", "pages")  # see changes/limited_tools.py
+
+
+def parse_tool_limit(text: str) -> str:
+    """Return the limit that a rule names; raise ValueError for other texts."""
+    if text not in TOOL_LIMITS:
+        raise ValueError(f"expects {', '.join(TOOL_LIMITS[:-1])} or {TOOL_LIMITS[-1]}")
     return text

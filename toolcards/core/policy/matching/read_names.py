@@ -28,6 +28,7 @@ _PROGRAMS = frozenset({"sql", "statement", "statements", "code", "script", "comm
 _LANGUAGES = frozenset({
     "sql", "script", "javascript", "python", "bash", "shell", "cypher", "gremlin", "pipeline", "mutation", "argv",
 })  # fmt: skip
+_CODE = re.compile(r"[A-Z0-9]{2,}(?:-[A-Z0-9]+)*", re.ASCII)
 _KEY_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _VERBS_OF_QUERIES = (
     "select|insert|update|delete|create|alter|drop|truncate|grant|revoke|with|merge|call|explain|replace\\s+into|vacuum"
@@ -41,6 +42,8 @@ _QUERY = re.compile(
 
 def is_program(key: str, value: Any) -> bool:
     """Return whether an argument is or holds a program, such as SQL."""
+    if key == "code" and isinstance(value, str) and _CODE.fullmatch(value):  # of a voucher, say
+        return False
     if key.lower() in _PROGRAMS or not _LANGUAGES.isdisjoint(word.lower() for word in _KEY_WORD.findall(key)):
         return True
     if isinstance(value, dict):
@@ -50,6 +53,11 @@ def is_program(key: str, value: Any) -> bool:
     return isinstance(value, str) and _QUERY.search(_COMMENT.sub(" ", value)) is not None
 
 
+def names_secret(name: str) -> bool:
+    """Return whether the name of a tool names a secret."""
+    return any(word in name.lower() for word in _SECRET_WORDS)
+
+
 def reads_by_name(request: PolicyRequest) -> bool:
     """Return whether the tool's name says that it only reads.
 
@@ -57,10 +65,9 @@ def reads_by_name(request: PolicyRequest) -> bool:
     """
     name = request.tool.removeprefix(request.names.qualifier) if request.tool.startswith("mcp__") else request.tool
     is_plain = _NAME.fullmatch(name) is not None and not _SECOND_STEP.search(name)
-    is_secret = any(word in name for word in _SECRET_WORDS)
     arguments = request.input if isinstance(request.input, dict) else {}
     runs_program = any(is_program(key, value) for key, value in arguments.items())
-    return is_plain and not is_secret and request.kinds == ("other",) and not runs_program
+    return is_plain and not names_secret(name) and request.kinds == ("other",) and not runs_program
 
 
 @dataclass(frozen=True, slots=True)

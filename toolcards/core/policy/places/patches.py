@@ -17,15 +17,20 @@ _OTHER_HEADERS = re.compile(
 )
 _PLAIN_MODE = re.compile(r"(?:old mode|new mode|new file mode|deleted file mode) 100(?:644|755)")
 _GIT_HEADER = re.compile(r"diff --git a/(\S+) b/\1")
+_DELETION = re.compile(r"(?m)^\s*(?:\*\*\* Delete File:|deleted file mode |\+\+\+ /dev/null)")
 _NO_FILE = "/dev/null"
 
 
 @dataclass(frozen=True, slots=True)
 class PatchFiles:
-    """The paths in the headers of a patch. `certain`: every program finds these and no others."""
+    """The paths in the headers of a patch.
+
+    `certain`: every program finds these and no others. `deletes`: it deletes a file.
+    """
 
     paths: tuple[str, ...] = ()
     certain: bool = True
+    deletes: bool = False
 
 
 def read_patch(text: str) -> PatchFiles:
@@ -36,7 +41,7 @@ def read_patch(text: str) -> PatchFiles:
         found_paths, is_clear = _read_header(line.strip())
         certain = certain and is_clear
         paths.update(dict.fromkeys(found_paths))
-    return PatchFiles(tuple(paths), certain)
+    return PatchFiles(tuple(paths), certain, _DELETION.search(text) is not None)
 
 
 def _read_header(line: str) -> tuple[tuple[str, ...], bool]:

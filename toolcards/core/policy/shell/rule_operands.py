@@ -9,9 +9,11 @@ from functools import cached_property
 from toolcards.core.policy.shell.catalogs import EFFECTS, load_programs
 from toolcards.core.policy.shell.command_prefix import CommandPrefix
 from toolcards.core.policy.shell.script import CommandSegment, Likelihood, Script
-from toolcards.core.policy.shell.work.classes import WORK
+from toolcards.core.policy.shell.work.classes import OUTSIDE_WORK, WORK
 
-READ_ONLY, EDITS = "none", "edits"
+READ_ONLY, EDITS, LOOKS = "none", "edits", "looks"
+_LOOK_KINDS = frozenset({"read", "search", "think", "fetch"})
+_CLASSES = frozenset({*WORK, *OUTSIDE_WORK})
 _EDIT_KINDS = frozenset({"read", "edit", "move"})
 
 
@@ -79,7 +81,7 @@ def _group_by_name(pairs: Iterable[tuple[str, CommandPrefix]]) -> dict[str, list
 class EffectOperand:
     """The effects and classes of work that one rule names; `none` means that the command is read-only.
 
-    `edits` is what edit tools do, which take no command.
+    `edits` is what edit tools do, and `looks` what reading tools do, which take no command.
     """
 
     effects: frozenset[str]
@@ -96,7 +98,8 @@ class EffectOperand:
 
     def covers_tool(self, kinds: Collection[str]) -> bool:
         """Return whether one of them covers a tool of these kinds."""
-        return EDITS in self.effects and "edit" in kinds and _EDIT_KINDS.issuperset(kinds)
+        is_edit = EDITS in self.effects and "edit" in kinds and _EDIT_KINDS.issuperset(kinds)
+        return is_edit or (LOOKS in self.effects and _LOOK_KINDS.issuperset(kinds))
 
     def match_narrowly(self, segment: CommandSegment) -> tuple[Likelihood, str]:
         """Return whether the segment has only these effects, and the doubt."""
@@ -111,7 +114,7 @@ class EffectOperand:
     def match_widely(self, script: Script) -> Likelihood:
         """Return whether the script has, or may have, one of the effects."""
         answers = [script.effects[effect] for effect in self.effects & {*EFFECTS}]
-        answers += [_match_work(script, self.effects & {*WORK})] if self.effects & {*WORK} else []
+        answers += [_match_work(script, self.effects & _CLASSES)] if self.effects & _CLASSES else []
         if READ_ONLY in self.effects:
             answers.append(Likelihood.MAYBE if script.doubt else Likelihood.YES)
         return max(answers, default=Likelihood.NO)
@@ -126,7 +129,7 @@ def _match_work(script: Script, classes: frozenset[str]) -> Likelihood:
 
 def parse_effect(text: str) -> str:
     """Return the effect that a rule names; raise ValueError for other texts."""
-    if text not in {*EFFECTS, *WORK, EDITS, READ_ONLY}:
-        raise ValueError(f"expects {', '.join((*EFFECTS, *WORK, EDITS))} or {READ_ONLY}")
+    if text not in {*EFFECTS, *_CLASSES, EDITS, LOOKS, READ_ONLY}:
+        raise ValueError(f"expects {', '.join((*EFFECTS, *WORK, *OUTSIDE_WORK, EDITS, LOOKS))} or {READ_ONLY}")
     load_programs()  # loaded now and not in the first decision
     return text

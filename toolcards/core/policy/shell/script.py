@@ -27,6 +27,7 @@ from toolcards.core.policy.shell.plain.parser import MAX_BYTES, ParsedCommand, P
 from toolcards.core.policy.shell.program_match import NO_EFFECTS
 from toolcards.core.policy.shell.unspelled_words import explain_unspelled_words
 from toolcards.core.policy.shell.work.classes import find_shell_line, find_work, is_emptying, is_local_target
+from toolcards.core.policy.shell.work.inline_code import add_document
 from toolcards.core.policy.shell.work.templates import fits
 from toolcards.core.policy.shell.wrappers import UnwrappedCommand, unwrap_command
 
@@ -124,7 +125,8 @@ class CommandSegment:
             return frozenset()
         line = "" if self.analysis.read_only else find_shell_line(self.words, self.globs, self.folder)
         parts = read_line(line, self.folder).segments if line else ()
-        name = "" if line or self.analysis.targets else find_work(self.words, self.globs, self.folder)
+        words = add_document(self.words, "" if self.inputs else self.text)
+        name = "" if line or self.analysis.targets else find_work(words, self.globs, self.folder)
         covers = name or self.analysis.read_only or (line and all(part.work or not part.doubt for part in parts))
         if not covers or not all(is_local_target(each, self.folder) for each in self.targets):
             return frozenset()
@@ -159,10 +161,9 @@ class CommandSegment:
         """Return every effect that it has or may have."""
         if not self.doubt:
             return frozenset()
-        analysis = self.analysis
-        if analysis.read_only and not self.writes:
+        if self.analysis.read_only and not self.writes:
             return ALL_EFFECTS
-        return analysis.does | analysis.may | (frozenset({"writes"}) if self.writes else NO_EFFECTS)
+        return self.analysis.does | self.analysis.may | (frozenset({"writes"}) if self.writes else NO_EFFECTS)
 
 
 @dataclass(frozen=True)

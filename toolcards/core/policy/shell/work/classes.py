@@ -16,12 +16,16 @@ from typing import Any
 from toolcards.core.policy.places.project import Project
 from toolcards.core.policy.shell.arguments import Arguments, read_arguments, read_specification
 from toolcards.core.policy.shell.catalogs import find_program, list_names
+from toolcards.core.policy.shell.plain.command_reader import LISTENERS
 from toolcards.core.policy.shell.plain.globs import Globs
-from toolcards.core.policy.shell.work.own_programs import runs_own_program
-from toolcards.core.policy.shell.work.tame_words import is_tame_assignment
+from toolcards.core.policy.shell.work.inline_code import find_code_work
+from toolcards.core.policy.shell.work.own_programs import reads_in_container, runs_own_program
+from toolcards.core.policy.shell.work.stream_edits import edits_files
+from toolcards.core.policy.shell.work.tame_words import PLAIN_ADDRESS, is_tame_assignment
 from toolcards.core.policy.truth import TRUE
 
 WORK = ("project", "scripts", "git", "packages", "files", "containers")
+OUTSIDE_WORK = ("fetches", "shares")  # reads public addresses; pushes to branches, and works on pull requests
 # Scripts and targets of a project by their names; what is published or removed is not among them.
 _SCRIPT = (
     r"(?!.*(?:deploy|publish|release|push|upload|install|destroy|drop|prod|remote))(?:test|tests|check|lint|format|fmt|"
@@ -34,10 +38,15 @@ _EMPTY = frozenset({("cat", "/dev/null"), ("echo", "-n"), ("echo", "-n", ""), ("
 _MAX_LAUNCHERS = 2  # uv run python -m pytest
 _MAX_WRAPPERS = 3  # timeout 60 env CI=1 nice
 _SHELLS = frozenset({"bash", "sh", "/bin/bash", "/bin/sh"})
+_PYTHONS = frozenset({"python", "python3"})
+_PYTHON_LAUNCHERS = frozenset({("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("pipenv", "run")})
 _DURATION = re.compile(r"[0-9.]+[smh]?")
 _SELECTION = re.compile(r"::[\w\[\]:.-]*$")
+_GLOB = re.compile(r"(?P<folder>^(?:[\w-][\w.-]*/)+)[\w.-]*\*(?:[\w-]*(?P<end>\.\w{1,8}))?$", re.ASCII)
 _PLAIN_VALUE = re.compile(r"(?!.*(?:^|[=:,])[/~])(?!.*\.\.(?:/|$))[^\x00-\x1f]*")
-_OUTPUTS = frozenset({"-o", "--output", "--output-dir", "-coverprofile", "-html", "-func"})  # their values are files
+_OUTPUTS = frozenset(
+    {"-o", "--output", "--output-dir", "-coverprofile", "-html", "-func", "--body-file", "-out"}
+)  # their values are files
 _SCRATCH = re.compile(r"/tmp/[\w-][\w.-]*")  # noqa: S108 - where agents keep outputs
 
 
@@ -77,7 +86,9 @@ def _load_work() -> _WorkCatalog:
 
 
 def _read_row(row: Mapping[str, Any]) -> _WorkRow:
-    words = row["words"].replace("SCRIPT", _SCRIPT) if "words" in row else None
+    words = row.get("words")
+    for name, pattern in {"SCRIPT": _SCRIPT, "ADDRESS": PLAIN_ADDRESS, "LISTENERS": LISTENERS.pattern}.items():
+        words = words.replace(name, pattern) if words is not None else None
     return _WorkRow(
         row["work"],
         read_specification(row["options"]),
@@ -103,9 +114,29 @@ def find_work(words: tuple[str, ...], globs: Globs, folder: Project | None) -> s
         arguments = read_arguments(words, start, row.kinds, row.style, patterns=globs.leading)
         if _is_understood(row, arguments, start, globs, folder):
             return row.work
+    if reads_in_container(words, globs):
+        return "containers"
+    if edits_files(words, globs, folder):
+        return "files"
+    if not globs.every and (code := _find_code(words, folder)):
+        return find_code_work(code, folder)
     first = _skip_wrappers(words, folder)
     moved_globs = Globs(*(frozenset(place - first for place in places) for places in (globs.leading, globs.every)))
     return "scripts" if folder is not None and runs_own_program(words[first:], moved_globs, folder) else ""
+
+
+def _find_code(words: tuple[str, ...], folder: Project | None) -> str:
+    """Return the code that a command hands to Python, or ""."""
+    start = _skip_wrappers(words, folder)
+    if words[start : start + 2] in _PYTHON_LAUNCHERS:
+        start += 2
+    command = words[start:]
+    is_python = (
+        len(command) == 3
+        and command[1] == "-c"
+        and (command[0] in _PYTHONS or _find_own_tool(command[0], folder) in _PYTHONS)
+    )
+    return command[2] if is_python and folder is not None else ""
 
 
 def find_shell_line(words: tuple[str, ...], globs: Globs, folder: Project | None) -> str:
@@ -149,6 +180,8 @@ def _skip_wrappers(words: tuple[str, ...], folder: Project | None) -> int:
             start += 2
         elif command[0] == "nice" and len(command) > 1:
             start += 3 if len(command) > 3 and command[1] == "-n" and command[2].isdecimal() else 1
+        elif command[:2] == ("env", "-u") and len(command) > 3 and command[2].isidentifier():
+            start += 3 if "=" not in command[3] else 0
         elif command[0] == "env" and env is not None and env.assign is not None:
             assigns = [env.assign.fullmatch(word) or is_tame_assignment(word, folder) for word in command]
             start += next((place for place, is_harmless in enumerate(assigns) if place and not is_harmless), 0)
@@ -172,7 +205,8 @@ def _is_understood(row: _WorkRow, arguments: Arguments, start: int, globs: Globs
         return False
     if not all(_takes_value(row, name, value) for name, value in arguments.options):
         return False
-    if not all(is_local_target(value, folder) for name, value in arguments.options if name in _OUTPUTS and value):
+    outputs = [value for name, value in arguments.options if name in _OUTPUTS and value not in {"", "/dev/null"}]
+    if not all(is_local_target(value, folder) for value in outputs):
         return False
     operands = arguments.operands
     if globs.every - {place for place, _ in operands}:
@@ -209,6 +243,7 @@ def _takes_operand(row: _WorkRow, word: str, folder: Project | None) -> bool:
         return False
     if row.work == "project" and word.startswith("@"):  # a file of more arguments
         return False
+    word = _GLOB.sub(r"\g<folder>x\g<end>", word) if row.work in {"git", "project"} else word
     if row.work == "git":  # which only records what is there
         return folder.contains(word) is TRUE
     return _is_inside(_SELECTION.sub("", word), folder) or (row.work == "files" and is_local_target(word, folder))

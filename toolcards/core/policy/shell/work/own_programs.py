@@ -11,8 +11,10 @@ from functools import cache
 from importlib.resources import files
 
 from toolcards.core.policy.places.project import Project
+from toolcards.core.policy.shell.analysis import analyze_command
 from toolcards.core.policy.shell.catalogs import find_program
 from toolcards.core.policy.shell.plain.globs import Globs
+from toolcards.core.policy.shell.work.inline_code import only_calculates
 from toolcards.core.policy.shell.work.tame_words import is_loud, is_tame
 from toolcards.core.policy.truth import TRUE
 
@@ -28,12 +30,29 @@ _FILTERS = frozenset({"--filter", "-F", "-w", "--workspace", "-C", "--dir", "--p
 _SWITCHES = frozenset({"-r", "-s", "--silent", "--recursive", "--if-present", "--workspaces", "-w"})
 _RUNNERS = frozenset({"make", "gmake", "just", "task", "rake", "gradle", "gradlew", "mvn", "mvnw", "manage.py"})
 _BUILDERS = frozenset({("cargo", "run"), ("go", "run"), ("composer", "run"), ("dart", "run"), ("mix", "run")})
+_EXECS = frozenset({("docker", "compose", "exec"), ("podman", "compose", "exec"), ("docker", "compose", "run")})
+_EXEC_OPTIONS = frozenset({"--rm", "-T", "-t", "-i", "-it", "--no-TTY", "--interactive=false"})
+_DATABASE_READERS = frozenset({"psql", "redis-cli", "valkey-cli", "pg_isready"})
 _NAME = re.compile(r"[A-Za-z][\w:.@/-]*")
 _STDIN = frozenset({"-", "/dev/stdin"})
 _TOOL_FOLDERS = frozenset({".venv", "venv", ".tox", ".nox", "node_modules", "vendor"})
 _PLUGIN = re.compile(r"^[\w.-]+:[\w.-]+:|^[\w-]+\.[\w.-]+:")
 _TOOL_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _WRAPPERS = re.compile(r"(?:\./)?(gradlew|mvnw|manage\.py)")
+
+
+def reads_in_container(words: tuple[str, ...], globs: Globs) -> bool:
+    """Return whether a command only reads a database of a container.
+
+    Or it only calculates there.
+    """
+    if words[:3] not in _EXECS or globs.every or (words[2] == "run" and "--rm" not in words[3:5]):
+        return False
+    start = next((place for place, word in enumerate(words) if place > 2 and word not in _EXEC_OPTIONS), len(words))
+    inner = words[start + 1 :]
+    if inner[:2] in {("python", "-c"), ("python3", "-c")} and len(inner) == 3:
+        return only_calculates(inner[2])
+    return bool(inner) and inner[0] in _DATABASE_READERS and analyze_command(inner).read_only
 
 
 @cache

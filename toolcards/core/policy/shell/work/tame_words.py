@@ -21,6 +21,11 @@ _LOCAL_ADDRESS = re.compile(
     r"(?:/[\w./?&=%,:~+-]*)?",
     re.IGNORECASE,
 )
+PLAIN_ADDRESS = (
+    r"(?i)https?://(?:[a-z0-9-]{1,40}\.){1,6}[a-z]{2,24}(?::\d{1,5})?(?:/[\w.,:~+%-]{0,64}){0,12}"
+    r"(?:\?(?:[\w.-]{1,32}=[\w.,:%+-]{0,32}&?){1,6})?"
+)
+_PLAIN_ADDRESS = re.compile(PLAIN_ADDRESS)
 _PIECES = re.compile(r"[=,]+")
 _PLAIN = re.compile(r"[\w.,:=@%+/*?\[\]^-]*")
 _NAME = re.compile(r"[A-Za-z][\w-]*")  # no path of anything that is protected
@@ -55,6 +60,19 @@ def is_tame_assignment(word: str, project: Project | None) -> bool:
         return False
     names_host = _HOST.search(name) is not None and "." in value
     return _LOCAL_ADDRESS.fullmatch(value) is not None if names_host else is_tame(value, project)
+
+
+def is_local_address(word: str) -> bool:
+    """Return whether a word is an address of this computer."""
+    return _LOCAL_ADDRESS.fullmatch(word) is not None
+
+
+def is_plain_address(word: str) -> bool:
+    """Return whether a word is a public address.
+
+    The agent could have put only little into it.
+    """
+    return _PLAIN_ADDRESS.fullmatch(word) is not None
 
 
 def is_inside(word: str, project: Project) -> bool:
