@@ -190,7 +190,7 @@ def test_a_call_has_the_most_exact_name_that_is_there(fields: dict[str, Any], na
 
 REPORTS = [
     ("a call with its input", update("tool_call", name="t", kind="read", rawInput={"q": 1}),
-     [f.InputStarted("c", "t", kind="read"), f.InputReady("c", "", {"q": 1}, True)]),
+     [f.InputStarted("c", "t", kind="read"), f.InputReady("c", "t", {"q": 1}, True)]),
     ("a call whose input comes later", update("tool_call", name="t", rawInput={}), [f.InputStarted("c", "t")]),
     ("a call that ends as it begins", update("tool_call", name="t", status="completed", rawOutput="x"),
      [f.InputStarted("c", "t"), f.OutputReady("c", "x")]),

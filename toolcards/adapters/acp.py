@@ -155,10 +155,12 @@ def _read_message(update: Payload) -> Facts:
 def _read_tool_call(update: Payload) -> Facts:
     if not _get_text(update, "toolCallId"):
         raise BadFrame("tool_call: toolCallId: Field required", "missing_field")
+    tool = find_tool_name(update)
     start_fact = f.InputStarted(
-        update["toolCallId"], find_tool_name(update), title=_get_text(update, "title"), kind=_get_text(update, "kind")
+        update["toolCallId"], tool, title=_get_text(update, "title"), kind=_get_text(update, "kind")
     )
-    return [start_fact, *_read_tool_call_update(update)]
+    facts = _read_tool_call_update(update)  # they name no tool, but an input of the announcement is of this one
+    return [start_fact, *(f.revise(fact, tool=tool) if type(fact) is f.InputReady else fact for fact in facts)]
 
 
 def find_tool_name(update: Payload) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
 
 import pytest
 from django.db import connection
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
 
+from tests.support.effort import draw
 from tests.support.gate_commands import make_ballot
 from toolcards import gate
 from toolcards.audit.rows import AuditRow
@@ -193,3 +197,52 @@ def test_of_undo_and_delivery_at_once_exactly_one_wins(a_call: Any, an_approver:
     assert len(winners) == 1
     assert load_approval(row.call).state == "revoked" if winners == ["undo"] else True
     assert Vote.objects.count() == 1
+
+
+# ---------------------------------------------------------------- any order
+
+STEPS = ["approve", "deny", "undo", "fetch", "ask again", "claim"]
+DECISIONS = {"pending": "ask", "approved": "allow", "denied": "deny", "revoked": "deny"}
+STATES = {"pending": "approval-requested", "approved": "approval-responded"}  # else output-denied
+_numbers = itertools.count()
+
+
+@draw(200, suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(st.sampled_from(STEPS), min_size=1, max_size=8))
+def test_in_every_order_an_undo_works_until_the_agent_has_the_answer(
+    a_call: Any, an_approver: Any, source: Any, steps: list[str]
+) -> None:
+    run = f"run-{next(_numbers)}"
+    call = a_call("approval-requested", run=run)
+    row, answer, has_agent_it, is_claimed = load_approval(call), "pending", False, False
+
+    def succeeds(act: Any, *arguments: Any) -> bool:
+        try:
+            act(*arguments)
+        except gate.RequestRefused:
+            return False
+        return True
+
+    for step in steps:
+        row.refresh_from_db()
+        if step in ("approve", "deny"):
+            ballot = make_ballot(ToolCall.objects.get(pk=call.pk), step) if answer == "pending" else None
+            if ballot is not None:
+                gate.vote(an_approver, ballot)
+                answer = {"approve": "approved", "deny": "denied"}[step]
+        elif step == "undo":
+            may_undo = answer == "revoked" or (answer == "approved" and not has_agent_it)
+            assert succeeds(gate.revoke_approval, an_approver, row.id) is may_undo, (answer, has_agent_it)
+            answer = "revoked" if may_undo else answer
+        elif step == "claim":
+            may_claim = answer == "approved" and not is_claimed
+            assert succeeds(permit_claimed, source, row) is may_claim
+            has_agent_it, is_claimed = has_agent_it or may_claim, is_claimed or may_claim
+        else:
+            request = gate.DecisionRequest(run=run, call_id="call-1", tool="bash", args={"command": "ls"})
+            decision = fetch(source, row) if step == "fetch" else gate.decide(source, request)
+            assert decision["decision"] == DECISIONS[answer]
+            assert bool(decision["permit"]) is (answer == "approved" and not is_claimed)
+            has_agent_it |= answer == "approved"
+    assert ToolCall.objects.get(pk=call.pk).state == STATES.get(answer, "output-denied")
+    assert AuditRow.objects.filter(act="vote.undone", run=run).count() == (answer == "revoked")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -12,12 +13,15 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.utils import timezone
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
 
-from tests.support.leaky_runs import WORD, everything, make_leaky_run
+from tests.support.effort import draw
+from tests.support.leaky_runs import WORD, aged, everything, make_leaky_run
 from toolcards import encryption, gate
 from toolcards.core.calls import facts as f
 from toolcards.gate.agents.idempotency import ReserveKey, UpdateKey
-from toolcards.gate.maintenance import pace, retention
+from toolcards.gate.maintenance import pace, retention, run_masking
 from toolcards.gate.writer import group_commit
 from toolcards.models import AuditRow, Event, Receipt, Run, Source, ToolCall
 from toolcards.models.write_guard import allow_log_writes
@@ -138,3 +142,64 @@ def test_what_is_sealed_opens_with_older_keys_too_and_not_with_others(settings: 
         encryption.open(sealed, "a.b")
     assert encryption.open("never sealed", "a.b") == "never sealed" and encryption.seal([""], "a.b") == [""]
     assert encryption.seal([encryption.UnreadableText(sealed)], "a.b") == [sealed]
+
+
+# ---------------------------------------------------------------- any runs and settings
+
+runs = st.tuples(
+    st.booleans(), st.floats(0.1, 9).filter(lambda days: abs(days - round(days)) > 0.01), st.integers(0, 4)
+)
+_numbers = itertools.count()
+
+
+def read_run(run: Run) -> list[Any]:
+    """Return what retention never changes of a run that stays."""
+    return [
+        run.name, run.status, run.ended_at, run.seq, run.calls, run.counts,
+        [(call.call_id, call.state, call.rev, call.seq) for call in ToolCall.objects.filter(run=run).order_by("pk")],
+        list(Event.objects.filter(run=run).order_by("seq").values_list("seq", "ordinal", "at", "applied")),
+    ]  # fmt: skip
+
+
+@draw(100, suppress_health_check=list(HealthCheck))
+@given(
+    drawn_runs=st.lists(runs, max_size=6), keep_days=st.integers(0, 8), mask_days=st.integers(0, 8),
+    size=st.integers(1, 5), rounds=st.sampled_from([0.0, 2.0]),
+)  # fmt: skip
+def test_retention_deletes_and_masks_what_is_due_and_changes_nothing_else(
+    drawn_runs: list[tuple[bool, float, int]], keep_days: int, mask_days: int, size: int, rounds: float,
+    a_run: Callable[..., Run], limits: Callable[..., None], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    limits(retention_days=keep_days, secrets_ttl=mask_days * 86_400)
+    monkeypatch.setattr(retention, "CALLS", size)
+    monkeypatch.setattr(retention, "EVENTS", size)
+    monkeypatch.setattr(run_masking, "SLICE", size)
+    monkeypatch.setattr(pace, "LONGEST_PAUSE", 0.0)
+    stays: dict[int, tuple[list[Any], bool]] = {}  # run -> what stays the same of it, and whether it is masked
+    due: set[int] = set()
+    for has_ended, days, count in drawn_runs:
+        facts = [f.InputReady(f"c{number}", "bash", {"password": WORD}, True) for number in range(count)]
+        run = a_run(f"run-{next(_numbers)}", *facts, *[f.RunEnded()] * has_ended)
+        if has_ended:
+            run = aged(run, days)
+        if has_ended and 0 < keep_days < days:
+            due.add(run.pk)
+        else:
+            stays[run.pk] = read_run(run), has_ended and days > mask_days and count > 0
+    trail = list(AuditRow.objects.order_by("seq").values_list("seq", "hash"))
+    predicted = gate.run_retention(dry_run=True)
+    deleted_count = scrubbed_count = 0
+    for _ in range(100):
+        report = gate.run_retention(seconds=rounds or 1e-9)
+        deleted_count, scrubbed_count = deleted_count + report.deleted["runs"], scrubbed_count + report.scrubbed
+        if not report.more:
+            break
+        rounds = 2.0
+    assert not Run.objects.filter(pk__in=due).exists() and not Event.objects.filter(run__in=due).exists()
+    assert (deleted_count, scrubbed_count) == (predicted.deleted["runs"], predicted.scrubbed)
+    for pk, (before, is_masked) in stays.items():
+        run = Run.objects.get(pk=pk)
+        assert read_run(run) == before
+        inputs = [call.as_card().input for call in ToolCall.objects.filter(run=pk)]
+        assert all((value == {"password": WORD}) is not is_masked for value in inputs)
+    assert list(AuditRow.objects.order_by("seq").values_list("seq", "hash"))[: len(trail)] == trail

@@ -6,6 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.effort import draw
+from tests.support.trace_player import Player
 
 Frame = dict[str, Any]
 OUTER, INNER = {"subagent": "r"}, {"q": "x"}
@@ -162,3 +167,39 @@ async def test_they_are_two_cards_over_a_socket_too_and_a_replay_adds_none(
         await socket.say(*frames)
         await socket.acked(len(frames))
     assert await read_cards(call) == cards
+
+
+# ---------------------------------------------------------------- any order
+
+TOOLS = ["task", "search", "read"]
+
+
+def build_story(moves: list[tuple[bool, str]]) -> tuple[list[Any], list[tuple[str, Any, Any]]]:
+    """Return the steps of calls that open and end as the moves say, and their cards in order.
+
+    While a call is open, its tool with another input is an update of it.
+    """
+    steps: list[Any] = []
+    cards: list[tuple[str, Any, Any]] = []
+    open_calls: list[int] = []
+    for opens, tool in [*moves, *[(False, "")] * len(TOOLS)]:
+        if opens and tool not in {cards[number][0] for number in open_calls}:
+            open_calls.append(len(cards))
+            cards.append((tool, {"n": len(cards)}, f"result {len(cards)}"))
+            steps.append(cards[-1][:2])
+        elif not opens and open_calls:
+            steps.append(cards[open_calls.pop()])
+    return steps, cards
+
+
+@pytest.mark.parametrize("protocol", WIRES)
+@draw(200)
+@given(moves=st.lists(st.tuples(st.booleans(), st.sampled_from(TOOLS)), min_size=1, max_size=12))
+def test_however_calls_nest_and_follow_each_other_under_one_id_each_is_a_card(
+    protocol: str, moves: list[tuple[bool, str]]
+) -> None:
+    steps, cards = build_story(moves)
+    player = Player(protocol).frames(*build_frames(protocol, steps))
+    calls = player.board.cards.values()
+    assert [(card.tool.name, card.input, card.output) for card in calls] == cards
+    assert {str(card.state) for card in calls} <= {"output-available"} and not any(card.anomalies for card in calls)

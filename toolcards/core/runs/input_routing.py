@@ -126,9 +126,16 @@ class InputRouter:
         return [*superseded_facts, (ordinal, self._set_kind(fact, card))]
 
     def _find_same_call(self, fact: Any) -> int:
-        """Return an earlier call of the id that the fact repeats, 0 for none."""
-        ordinals = self._state.list_ordinals(fact.call_id)
-        return next((o for o in reversed(ordinals) if not is_nested_or_reused(self._state.cards[o], fact)), 0)
+        """Return an earlier call of the id that the fact repeats, 0 for none.
+
+        The announcement of a call that has ended repeats it only in a replay.
+        """
+        is_new_start = isinstance(fact, f.InputStarted) and not self._state.context.replaying
+        cards = (self._state.cards[ordinal] for ordinal in reversed(self._state.list_ordinals(fact.call_id)))
+        same_cards = (
+            card for card in cards if not is_nested_or_reused(card, fact) and not (is_new_start and card.hard)
+        )
+        return next((card.ordinal for card in same_cards), 0)
 
     def _resolve_invalid(self, fact: f.InputInvalid) -> f.InputInvalid:
         """Set the code to no_such_tool if the run's announced tools lack the name."""
