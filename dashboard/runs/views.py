@@ -16,7 +16,9 @@ from dashboard.cards.timeline.timeline import build_timeline
 from dashboard.cards.timeline.zoom import TimeWindow
 from dashboard.cards.trace import step_log
 from dashboard.runs import narration, run_cards, saved_filters, tables
-from dashboard.search.filters import STATUSES, RunFilters
+from dashboard.search.filters import RunFilters
+from dashboard.search.run_terms import STATUSES
+from dashboard.search.search_words import list_run_words
 from toolcards.models import AmbiguousRun, Run, Source, decode_run_name
 
 
@@ -31,10 +33,12 @@ def runs(request: HttpRequest) -> HttpResponse:
     agents = Run.objects.exclude(agent="").order_by("agent").values_list("agent", flat=True).distinct()[:50]
     unnamed_runs = Run.objects.filter(source=OuterRef("pk"), agent="")
     unnamed_agents = Source.objects.filter(Exists(unnamed_runs)).values_list("name", flat=True)[:50]
+    agent_names = sorted({*agents, *unnamed_agents})
+    sources = list(Source.objects.order_by("name").values_list("name", flat=True)[:200])
     context = {
-        "filters": filters, "rows": rows, "more": more, "before": before, "agents": sorted({*agents, *unnamed_agents}),
+        "filters": filters, "rows": rows, "more": more, "before": before, "agents": agent_names,
         "statuses": [(status, labels.RUN_LABELS[status].word) for status in STATUSES],
-        "sources": Source.objects.order_by("name").values_list("name", flat=True)[:200],
+        "sources": sources, "words": list_run_words(agent_names, sources),
         "saved": saved_filters.list_saved_filters(request, "runs", filters),
     }  # fmt: skip
     return render(request, "runs/runs.html", context)

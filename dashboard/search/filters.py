@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlencode
 from django.db.models import Q, QuerySet
 
 from dashboard.cards import labels
+from dashboard.search.run_terms import STATUSES, narrow_runs, parse_run_search
 from dashboard.search.search_terms import NO_RESULT, Search, SearchTerm, parse_search
 from toolcards.core.calls.card import KINDS, ToolCallState
 from toolcards.core.calls.card_codec import dump_card
@@ -17,7 +18,6 @@ from toolcards.models import Run, ToolCall, search_index
 SEARCHED = 20_000  # calls that one page of a search decrypts
 CHUNK = 100  # whole cards in memory at once
 MAX_VALUE = 200  # characters of one filter
-STATUSES = ("running", "waiting", "finished", "error", "aborted", "truncated")
 _NAMES = {"q": "Text"}  # other filters are named as their fields
 NO_RESULT_WORD = "No result"
 
@@ -197,9 +197,15 @@ class CallFilters(Filters):
 class RunFilters(Filters):
     """Which runs the page shows."""
 
+    q: str = ""
     status: str = ""
     agent: str = ""
     source: str = ""
+
+    @property
+    def search(self) -> Search:
+        """Return the words of `q`."""
+        return parse_run_search(self.q)
 
     @classmethod
     def read(cls, query: str) -> RunFilters:
@@ -216,4 +222,4 @@ class RunFilters(Filters):
             runs = runs.filter(Q(agent=self.agent) | Q(agent="", source__name=self.agent))
         if self.source:
             runs = runs.filter(source__name=self.source)
-        return runs.select_related("source").order_by("-pk")
+        return narrow_runs(runs, self.search).select_related("source").order_by("-pk")

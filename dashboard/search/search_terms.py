@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -75,7 +75,15 @@ class Search:
 
 @lru_cache(maxsize=256)
 def parse_search(query: str) -> Search:
-    """Return the terms of a query; other words are text."""
+    """Return the terms of a query of calls; other words are text."""
+    return read_words(query, {name: condition.find_fault for name, condition in _CONDITIONS.items()})
+
+
+def read_words(query: str, find_faults: Mapping[str, Callable[[str], str]]) -> Search:
+    """Return the terms of a query; other words are text.
+
+    `find_faults`: for each name what is wrong with a value, "" for nothing.
+    """
     terms: list[SearchTerm] = []
     faults: list[str] = []
     words: list[str] = []
@@ -83,13 +91,13 @@ def parse_search(query: str) -> Search:
         if token["range"]:
             start, end = token["range"].split("-")
             pairs = [("since", start), ("until", end)]
-        elif token["name"] in _CONDITIONS:
+        elif token["name"] in find_faults:
             pairs = [(token["name"], token["value"].strip('"'))]
         else:
             words.append(token[0])
             continue
         for name, value in pairs:
-            if fault := _CONDITIONS[name].find_fault(value):
+            if fault := find_faults[name](value):
                 faults.append(f"{token[0]}: {fault}")
             else:
                 terms.append(SearchTerm(name, value, token["sign"] == "-"))
@@ -188,7 +196,8 @@ def _started_before(call: ToolCall, value: str) -> bool:
     return time is not None and (times.started or times.requested or times.finished) < time.timestamp()
 
 
-def _find_time_fault(value: str) -> str:
+def find_time_fault(value: str) -> str:
+    """Return how to write a time, "" for one."""
     return "" if read_time(value) else "write 2h, 10:00, 2026-11-30 or 2026-11-30T10:00"
 
 
@@ -204,11 +213,13 @@ def _names_file(call: ToolCall, value: str, *, reads: bool, writes: bool) -> boo
 # ---------------------------------------------------------------- the table
 
 
-def _find_empty_fault(value: str) -> str:
+def find_empty_fault(value: str) -> str:
+    """Return what is missing, "" if nothing is."""
     return "" if value else "write a value after the colon"
 
 
-def _check_choice(choices: list[str]) -> Callable[[str], str]:
+def check_choice(choices: list[str]) -> Callable[[str], str]:
+    """Return a function that names the choices for other values."""
     return lambda value: "" if value.lower() in choices else f"write one of {', '.join(choices)}"
 
 
@@ -218,7 +229,7 @@ class _Condition:
 
     holds: Callable[[ToolCall, str], bool]
     narrow: Narrow | None = None
-    find_fault: Callable[[str], str] = _find_empty_fault
+    find_fault: Callable[[str], str] = find_empty_fault
 
 
 _CONDITIONS: dict[str, _Condition] = {
@@ -227,12 +238,12 @@ _CONDITIONS: dict[str, _Condition] = {
     "kind": _Condition(
         lambda call, value: call.kind == value.lower(),
         lambda rows, value, is_included: _keep(rows, Q(kind=value.lower()), is_included),
-        _check_choice(sorted(KINDS)),
+        check_choice(sorted(KINDS)),
     ),
     "state": _Condition(
         lambda call, value: get_shown_state(call.state, soft=call.soft) == STATES[value.lower()],
         narrow_by_state,
-        _check_choice(sorted(STATES)),
+        check_choice(sorted(STATES)),
     ),
     "source": _Condition(
         lambda call, value: call.run.source.name == value,
@@ -243,13 +254,13 @@ _CONDITIONS: dict[str, _Condition] = {
         lambda rows, value, is_included: _keep(rows, Q(run__name=value), is_included),
     ),
     "by": _Condition(_has_decider, _narrow_by_decider),
-    "since": _Condition(lambda call, value: not _started_before(call, value), _narrow_since, _find_time_fault),
-    "until": _Condition(_started_before, _narrow_until, _find_time_fault),
+    "since": _Condition(lambda call, value: not _started_before(call, value), _narrow_since, find_time_fault),
+    "until": _Condition(_started_before, _narrow_until, find_time_fault),
     "path": _Condition(lambda call, value: _names_file(call, value, reads=True, writes=True)),
     "reads": _Condition(lambda call, value: _names_file(call, value, reads=True, writes=False)),
     "writes": _Condition(lambda call, value: _names_file(call, value, reads=False, writes=True)),
     "risk": _Condition(
-        lambda call, value: assess_call_risk(call).level == value.lower(), find_fault=_check_choice(list(LEVELS))
+        lambda call, value: assess_call_risk(call).level == value.lower(), find_fault=check_choice(list(LEVELS))
     ),
 }
 _CHANGING = frozenset({"state", "by", "risk", "path", "reads", "writes"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dashboard.cards import safe_text
+from dashboard.search.run_terms import STATUS_WORDS
 from dashboard.search.search_terms import NO_RESULT, STATE_WORDS
 from toolcards.core.calls.card import KINDS
 from toolcards.core.risk.assessment import LEVELS
@@ -22,6 +23,14 @@ def list_search_words(tools: list[str], agents: list[str]) -> list[str]:
         *(f"kind:{kind}" for kind in sorted(KINDS)),
         *(f"{name}:{_quote(value)}" for name, values in (("tool", tools), ("agent", agents)) for value in values),
     ]
+
+
+def list_run_words(agents: list[str], sources: list[str]) -> list[str]:
+    """Return words to suggest for a search of runs."""
+    return [
+        *(f"status:{word}" for word in STATUS_WORDS), *_TIME_WORDS, "tool:",
+        *(f"{name}:{_quote(value)}" for name, values in (("agent", agents), ("source", sources)) for value in values),
+    ]  # fmt: skip
 
 
 def _quote(value: str) -> str:

@@ -12,7 +12,8 @@ from django.test import Client
 
 from dashboard.cards import labels
 from dashboard.search import filters
-from dashboard.search.filters import STATUSES, CallFilters, RunFilters
+from dashboard.search.filters import CallFilters, RunFilters
+from dashboard.search.run_terms import STATUSES
 from dashboard.search.search_terms import NO_RESULT
 from tests.support.gate_commands import RecordFacts
 from tests.support.tables import loop_over
@@ -38,7 +39,7 @@ def test_a_query_asks_for_known_filters_and_values(query: str, expected: dict[st
 
 @loop_over(("query", "expected"), [
     ("status=waiting&agent=bot&source=s", {"status": "waiting", "agent": "bot", "source": "s"}), ("status=open", {}),
-    ("tool=Bash&q=x", {}), ("source=%00", {}),
+    ("tool=Bash&q=x", {"q": "x"}), ("source=%00", {}),
 ])  # fmt: skip
 def test_a_query_of_runs_asks_for_known_filters_and_values(query: str, expected: dict[str, str]) -> None:
     assert RunFilters.read(query) == RunFilters(**expected)
