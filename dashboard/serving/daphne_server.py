@@ -137,9 +137,9 @@ def _close_late(protocol: Any) -> None:
 class DaphneServer(Server):
     """Daphne's server with our factory; applications finish before it stops."""
 
-    def __init__(self, *args: Any, farewell: float, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, close_seconds: float, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.stopping, self._farewell = False, farewell
+        self.stopping, self._close_seconds = False, close_seconds
         self._ports: list[Any] = []
 
     def create_application(self, protocol: Any, scope: Any) -> Any:
@@ -154,7 +154,7 @@ class DaphneServer(Server):
         super().listen_success(port)
 
     def kill_all_applications(self) -> Any:
-        """See Daphne; the applications are notified first, and get `farewell` seconds."""
+        """See Daphne; the applications are notified first, and get `close_seconds` seconds."""
         self.stopping = True
         for port in self._ports:
             port.stopListening()
@@ -165,7 +165,7 @@ class DaphneServer(Server):
         details = [detail.get("application_instance") for detail in self.connections.values()]
         running = {task for task in details if task is not None and not task.done()}
         if running:
-            _, late = await asyncio.wait(running, timeout=self._farewell)
+            _, late = await asyncio.wait(running, timeout=self._close_seconds)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)

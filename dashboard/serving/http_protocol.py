@@ -28,11 +28,11 @@ from toolcards.transports.api.admission import LINE
 
 HEADERS = 200  # header lines of a request
 PIPELINED = 16  # requests that wait for an earlier answer
-BARREN = 1 << 18  # consecutive bytes without content: chunk extensions, trailers
+MAX_EMPTY_SIZE = 1 << 18  # consecutive bytes without content: chunk extensions, trailers
 # After an early answer: seconds without a byte, seconds in total, and bytes. A body that is slightly too long must be
 # read whole, or its sender sees a broken connection instead of the answer.
 LINGER, LONGEST_LINGER, LEFTOVER = 2.0, 10.0, 16 << 20
-FAREWELL = 10.0  # seconds until a closed connection is aborted if its peer reads nothing
+CLOSE_SECONDS = 10.0  # seconds until a closed connection is aborted if its peer reads nothing
 
 
 class ReadPhase(Enum):
@@ -52,7 +52,7 @@ class HttpProtocol(KeepAliveProtocol):
         self._phase = ReadPhase.HEAD
         self._phase_start = self._last_byte_time = self.loop.time()  # of the phase; of the last bytes
         self._stalled, self._unread_size = math.inf, 0  # since when the peer has read nothing, and of how many bytes
-        self._size = self._barren = 0  # bytes of this phase, and bytes since the last content
+        self._size = self._empty_size = 0  # bytes of this phase, and bytes since the last content
         self._answered_early = False  # answered before the body was complete
         self._over = self._overdue = False  # received data is dropped; the deadline had passed at the last check
         self._refusal: Refusal | None = None  # raised inside the parser, which raises another exception
@@ -72,7 +72,7 @@ class HttpProtocol(KeepAliveProtocol):
             return self._refuse(self._no_room)
         address = self.client[0] if self.client else ""
         if not is_proxy(address, self._limits.proxies):
-            peer = self._limits.crowd.enter(address, self._give_way)
+            peer = self._limits.unknown_peers.enter(address, self._close_for_newer)
             if peer is None:
                 return self._refuse(TOO_MANY)
             self._peer = peer
@@ -109,7 +109,7 @@ class HttpProtocol(KeepAliveProtocol):
             self._enter(ReadPhase.HEAD)
         self._last_byte_time = self.loop.time()
         self._size += len(data)
-        self._barren += len(data)
+        self._empty_size += len(data)
         if (self._over or self._answered_early) and self._size > LEFTOVER:
             self.transport.abort()
         if self._over:
@@ -118,7 +118,7 @@ class HttpProtocol(KeepAliveProtocol):
         self._parse(data)
         if self._phase is ReadPhase.HEAD and self._size > self._limits.max_head:
             self._end(HEAD_TOO_LARGE)
-        elif self._phase is ReadPhase.BODY and self._barren > BARREN:
+        elif self._phase is ReadPhase.BODY and self._empty_size > MAX_EMPTY_SIZE:
             self._end(INVALID)
 
     def _parse(self, data: bytes) -> None:
@@ -168,7 +168,7 @@ class HttpProtocol(KeepAliveProtocol):
 
     def on_body(self, body: bytes) -> None:
         """See httptools."""
-        self._barren = 0
+        self._empty_size = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -192,7 +192,7 @@ class HttpProtocol(KeepAliveProtocol):
 
     def _enter(self, phase: ReadPhase) -> None:
         self._phase, self._phase_start, self._answered_early = phase, self.loop.time(), False
-        self._size = self._barren = 0
+        self._size = self._empty_size = 0
         if phase is ReadPhase.HEAD and self._timer is None:  # otherwise `_look` runs soon enough
             self._wake(self._limits.head_seconds)
 
@@ -235,7 +235,7 @@ class HttpProtocol(KeepAliveProtocol):
         """Return the deadline of the peer, on the loop's clock."""
         limits, is_known = self._limits, self._peer.is_known
         if self.transport.is_closing():
-            return self._last_byte_time + FAREWELL
+            return self._last_byte_time + CLOSE_SECONDS
         stall_deadline = self._stalled + limits.body_seconds
         if self._phase is ReadPhase.HEAD:
             return min(stall_deadline, self._phase_start + limits.head_seconds)
@@ -288,7 +288,7 @@ class HttpProtocol(KeepAliveProtocol):
         self._running = cycle
         super()._start_asgi_task(cycle, app)
 
-    def _give_way(self) -> bool:
+    def _close_for_newer(self) -> bool:
         """Close for a newer connection, unless the server is working: see UnknownPeers.enter."""
         if self.transport.get_protocol() is not self or (self.answering and self._phase is not ReadPhase.BODY):
             return False
@@ -302,4 +302,4 @@ class HttpProtocol(KeepAliveProtocol):
         self._over = True
         self._sleep()
         self.transport.close()
-        self.loop.call_later(FAREWELL, self.transport.abort)
+        self.loop.call_later(CLOSE_SECONDS, self.transport.abort)

@@ -20,7 +20,7 @@ from dashboard.serving.limits import KEEP_ALIVE
 from toolcards.transports import shutdown
 from toolcards.transports.api.admission import WHOLE_ANSWER
 
-PARTING = 1.0  # seconds of a shutdown in which an idle connection may still send a request
+LAST_REQUEST_SECONDS = 1.0  # seconds of a shutdown in which an idle connection may still send a request
 RECHECK_SECONDS = 0.05  # seconds in which a busy loop reads arrived data before it checks again
 
 
@@ -83,7 +83,7 @@ class KeepAliveProtocol(HttpToolsProtocol):
             self.cycle.default_headers = self.server_state.default_headers
         else:
             self._unset_keepalive_if_required()
-            self.timeout_keep_alive_task = self.loop.call_later(PARTING, self.timeout_keep_alive_handler)
+            self.timeout_keep_alive_task = self.loop.call_later(LAST_REQUEST_SECONDS, self.timeout_keep_alive_handler)
 
 
 def _offer_whole_answer(cycle: Any) -> None:

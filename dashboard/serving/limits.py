@@ -33,7 +33,7 @@ class Limits:
     stream_seconds: float
     max_head: int
     proxies: tuple[str, ...]
-    crowd: UnknownPeers
+    unknown_peers: UnknownPeers
 
     def shorten_for_health(self) -> Limits:
         """Return them for a connection that takes a reserved descriptor."""
@@ -44,8 +44,8 @@ class Limits:
 def read_limits() -> Limits:
     """Return the limits of this process. Django must be set up."""
     env = settings.TOOLCARDS
-    crowd = UnknownPeers(env.max_unauthenticated)
-    return Limits(env.head_seconds, env.body_seconds, env.stream_seconds, env.max_head, env.proxy, crowd)
+    unknown_peers = UnknownPeers(env.max_unauthenticated)
+    return Limits(env.head_seconds, env.body_seconds, env.stream_seconds, env.max_head, env.proxy, unknown_peers)
 
 
 class Refusal(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from dashboard.networks import to_network
 
@@ -18,15 +19,17 @@ class UnknownPeers:
         self._places: dict[str, dict[Peer, None]] = {}  # oldest first
         self._lock = threading.Lock()
 
-    def enter(self, address: str, give_way: Callable[[], bool] = lambda: False) -> Peer | None:
+    def enter(self, address: str, close_for_newer: Callable[[], bool] = lambda: False) -> Peer | None:
         """Return the new peer, None if its address has too many.
 
-        `give_way`: end this connection in favor of a newer one, if it keeps us waiting; return whether it does.
+        `close_for_newer`: end this connection in favor of a newer one, if it keeps us waiting; return whether it does.
         """
         place = to_network(address)
-        if self._is_full(place):
+        with self._lock:
+            is_full = len(self._places.get(place, ())) >= self.most
+        if is_full:
             self._make_room(place)
-        peer = Peer(lambda leaving: self._leave(place, leaving), give_way, is_counted=True)
+        peer = Peer(partial(self._leave, place), close_for_newer, is_counted=True)
         with self._lock:
             inside = self._places.setdefault(place, {})
             if len(inside) >= self.most:
@@ -34,15 +37,11 @@ class UnknownPeers:
             inside[peer] = None
         return peer
 
-    def _is_full(self, place: str) -> bool:
-        with self._lock:
-            return len(self._places.get(place, ())) >= self.most
-
     def _make_room(self, place: str) -> None:
         with self._lock:
             inside = list(self._places.get(place, ()))
         for peer in inside:
-            if peer.give_way():
+            if peer.close_for_newer():
                 peer.close()
                 return
 
@@ -60,18 +59,18 @@ class UnknownPeers:
 class Peer:
     """One connection or request. `known`: the current key or session is valid; `streams`: it may pause.
 
-    `counted`: its address is its own, since a proxy sends for many. `give_way`: see UnknownPeers.enter.
+    `counted`: its address is its own, since a proxy sends for many. `close_for_newer`: see UnknownPeers.enter.
     """
 
     def __init__(
         self,
         leave: Callable[[Peer], None] = lambda _: None,
-        give_way: Callable[[], bool] = lambda: False,
+        close_for_newer: Callable[[], bool] = lambda: False,
         *,
         is_counted: bool = False,
     ) -> None:
         self._leave: Callable[[Peer], None] | None = leave
-        self.give_way = give_way
+        self.close_for_newer = close_for_newer
         self._lock, self.is_counted = threading.Lock(), is_counted
         self.is_known = self.streams = False
 

@@ -73,7 +73,7 @@ class PeerCounter:
     """ASGI middleware that limits unknown peers."""
 
     def __init__(self, application: Any, most: int) -> None:
-        self.application, self.crowd = application, UnknownPeers(most)
+        self.application, self.unknown_peers = application, UnknownPeers(most)
 
     def __call__(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
         """Pass the request on, or answer 429; sockets are refused before they open."""
@@ -84,7 +84,7 @@ class PeerCounter:
         return self._count(scope, receive, send, lines)
 
     async def _count(self, scope: Any, receive: Any, send: Any, lines: Any) -> None:
-        peer = self.crowd.enter((scope.get("client") or ("",))[0])
+        peer = self.unknown_peers.enter((scope.get("client") or ("",))[0])
         if peer is None:
             await _refuse(scope, receive, send)
             return

@@ -20,7 +20,7 @@ APPLICATION = "dashboard.asgi:application"
 log = logging.getLogger(__name__)
 
 # Seconds for open requests at a shutdown; held polls and live sockets end at once.
-FAREWELL = 5
+SHUTDOWN_SECONDS = 5
 # TCP keep-alive: a peer silent for 30 seconds is probed every 10 seconds, and counts as gone after three probes.
 PROBES = {"TCP_KEEPIDLE": 30, "TCP_KEEPALIVE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # the second is for macOS
 
@@ -77,7 +77,7 @@ def run_uvicorn(env: Environment, server_socket: socket.socket, *, ready: Ready)
         server_header=False,
         proxy_headers=bool(env.proxy),
         forwarded_allow_ips=list(env.proxy),
-        timeout_graceful_shutdown=FAREWELL,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         timeout_keep_alive=IDLE + SLACK,
         workers=env.workers,
     )
@@ -122,8 +122,8 @@ def run_daphne(env: Environment, server_socket: socket.socket, *, ready: Ready) 
             verbosity=0,
             websocket_max_message_size=compute_max_message(env),
             websocket_max_frame_size=compute_max_message(env),
-            application_close_timeout=FAREWELL,
-            farewell=FAREWELL,
+            application_close_timeout=SHUTDOWN_SECONDS,
+            close_seconds=SHUTDOWN_SECONDS,
             ready_callable=listening,
         ).run()
     finally:
@@ -147,7 +147,7 @@ class _Lifespan:
         """Send the end message on the stopped loop and wait."""
         if self._task and not self._task.done():
             self._messages.put_nowait({"type": "lifespan.shutdown"})
-            waiting = asyncio.wait({self._task}, timeout=FAREWELL)
+            waiting = asyncio.wait({self._task}, timeout=SHUTDOWN_SECONDS)
             self._task.get_loop().run_until_complete(waiting)
 
     async def _run(self) -> None:

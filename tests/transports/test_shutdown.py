@@ -144,7 +144,7 @@ HOLDERS: dict[str, Callable[[Server], Any]] = {
 READY = {name: threading.Event() for name in HOLDERS}
 
 
-def test_the_server_stops_within_its_farewell(stopped_server: StoppedServer) -> None:
+def test_the_server_stops_within_its_time(stopped_server: StoppedServer) -> None:
     assert stopped_server.seconds < PATIENCE / 2, "it waited for what it should have ended"
     log = (stopped_server.server.data / "server.log").read_text()
     assert "Traceback" not in log and "Cancel" not in log

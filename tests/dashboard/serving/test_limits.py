@@ -59,7 +59,7 @@ def test_the_limits_are_those_of_the_settings(limits: Callable[..., None]) -> No
     limits(max_unauthenticated=7)
     values = read_limits.__wrapped__()
     assert (values.head_seconds, values.body_seconds, values.stream_seconds) == (1.5, 2.5, 3.5)
-    assert (values.max_head, values.proxies, values.crowd.most) == (2_048, ("10.0.0.1",), 7)
+    assert (values.max_head, values.proxies, values.unknown_peers.most) == (2_048, ("10.0.0.1",), 7)
 
 
 def test_connections_are_kept_as_long_as_announced() -> None:

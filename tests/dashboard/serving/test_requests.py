@@ -79,7 +79,7 @@ async def test_an_address_has_so_many_unknown_requests_and_others_are_not_affect
     await asyncio.gather(*tasks, other)
     again, _ = await open_request(counter, build_scope())
     await again
-    assert len(application.scopes) == 4 and len(counter.crowd) == 0
+    assert len(application.scopes) == 4 and len(counter.unknown_peers) == 0
 
 
 async def test_a_request_that_fails_is_not_counted_any_more() -> None:
@@ -90,7 +90,7 @@ async def test_a_request_that_fails_is_not_counted_any_more() -> None:
     for _ in range(3):
         with pytest.raises(ZeroDivisionError):
             await counter(build_scope(), receive, Answer())
-    assert len(counter.crowd) == 0
+    assert len(counter.unknown_peers) == 0
 
 
 async def test_a_known_peer_makes_room_and_a_peer_without_an_address_is_one() -> None:
