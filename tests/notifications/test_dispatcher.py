@@ -114,7 +114,7 @@ async def test_a_receiver_that_never_answers_delays_no_other(
         limits(webhook_private=(receiver.host, silent.host))
         threading.Thread(target=silent.serve_forever, args=(0.05,), daemon=True).start()
         good, bad = await database_sync_to_async(_two_webhooks)(receiver.url, silent.url)
-        followed = asyncio.create_task(run_rounds("dispatch", dispatcher.DeliveryTurns()))
+        followed = asyncio.create_task(run_rounds([dispatcher.DeliveryTurns()]))
         try:
             for nth in range(3):  # each comes after the silent one was asked
                 await database_sync_to_async(_create_delivery)(bad, f"b{nth}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from channels.db import database_sync_to_async
@@ -27,21 +27,23 @@ class PooledTurns(Protocol):
         """Begin no more."""
 
 
-async def run_rounds(name: str, turns: PooledTurns, get_pause: Callable[[], float] = lambda: IDLE) -> None:
-    """Begin turns as soon as something was committed, forever.
+async def run_rounds(works: Iterable[PooledTurns], get_pause: Callable[[], float] = lambda: IDLE) -> None:
+    """Begin the turns of all works after each commit, forever.
 
-    Run it as one task per event loop. `get_pause`: the seconds between two rounds without a ring. `name`: for the log.
+    Run it as one task per event loop. `get_pause`: the seconds between two rounds without a ring.
     """
-    begin = database_sync_to_async(turns.begin, thread_sensitive=False)
+    works = list(works)
     try:
         async with listen(EVERY_RUN) as bell:
             while True:
                 await bell.wait(get_pause())
-                try:
-                    await begin()
-                except Exception as error:  # the database may be temporarily unavailable
-                    if not report_outage(error, outages.SENDING):
-                        log.exception("%s: this round failed", name)
+                for work in works:
+                    try:
+                        await database_sync_to_async(work.begin, thread_sensitive=False)()
+                    except Exception as error:  # the database may be temporarily unavailable
+                        if not report_outage(error, outages.SENDING):
+                            log.exception("rounds: %s failed", type(work).__name__)
                 await asyncio.sleep(BREATH)
     finally:
-        turns.close()
+        for work in works:
+            work.close()

@@ -64,8 +64,7 @@ async def stop() -> None:
 
 async def _run() -> None:
     works = (
-        run_rounds("dispatch", DeliveryTurns(), lambda: DISPATCH_SECONDS[activity.is_unused()]),
-        run_rounds("reviews", ReviewTurns(), lambda: DISPATCH_SECONDS[activity.is_unused()]),
+        run_rounds([DeliveryTurns(), ReviewTurns()], lambda: DISPATCH_SECONDS[activity.is_unused()]),
         readiness.watch(),
         _run_retention(),
         _run_memory(),
