@@ -18,13 +18,13 @@ from weakref import WeakKeyDictionary
 from django.db import close_old_connections, connections
 
 from dashboard.cards.page_parts import NEW_PAGE, PageState
-from dashboard.live.access import Seat, find_expired_seats
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.changes import HEARTBEAT_SECONDS, ChangeReader, TickResult
 from dashboard.live.frames import FrameSlot, Pacing, SendWindow, join_frames, render_answered
 from toolcards import gate
 from toolcards.database import read_with_retries, report_outage
 from toolcards.doorbell import EVERY_APPROVAL, EVERY_RUN, Listener, listen
+from toolcards.transports.api.seats import Seat, find_expired_seats
 
 log = logging.getLogger(__name__)
 TICK_SECONDS = 0.04  # seconds from the start of a tick to that of the next, on average

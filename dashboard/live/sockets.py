@@ -17,7 +17,6 @@ from dashboard import url_helpers
 from dashboard.cards.page_parts import NEW_PAGE, PageState, build_part
 from dashboard.cards.timeline.zoom import TimeWindow
 from dashboard.live import hub
-from dashboard.live.access import AMBIGUOUS, NOT_THERE, SIGNED_OUT, find_expired_seats, find_seat
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.boards import BOARDS, StatusBoard
 from dashboard.live.frames import Frame
@@ -26,6 +25,9 @@ from toolcards.models import AmbiguousRun, Run, decode_run_name
 from toolcards.transports import shutdown
 from toolcards.transports.api.admission import admit
 from toolcards.transports.api.origins import is_own_origin
+from toolcards.transports.api.seats import SIGNED_OUT, find_expired_seats, find_seat
+
+NOT_THERE, AMBIGUOUS = 4404, 4409  # close codes
 
 # In the scope: the server's own `send`. The middleware in between checks for each message whether the
 # session must be saved; live sockets change no session, and send to thousands.

@@ -31,6 +31,14 @@ def build_seat(person: Any, session: Any) -> Seat:
     return Seat(person.pk, session.session_key or "", session.get(HASH_SESSION_KEY, ""))
 
 
+def find_seat(scope: dict[str, Any]) -> Seat | None:
+    """Return the seat of a connection, None without a session."""
+    user, session = scope.get("user"), scope.get("session")
+    if user is None or session is None or not user.is_authenticated:
+        return None
+    return build_seat(user, session)
+
+
 def find_expired_seats(seats: Iterable[Seat]) -> dict[Seat, int]:
     """Return the seats that have lost access, with their close codes."""
     seats = set(seats)
