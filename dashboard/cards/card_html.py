@@ -47,6 +47,7 @@ class CardHtml:
         The first five are part of the public contract.
         """
         call, view, card, label = self.call, self.view, self.view.card, self.view.label
+        is_waiting = card.waiting
         values = {
             "id": self.dom, "class": "card full" if view.full else "card", "data-call-id": mark_text(card.call_id),
             "data-run": mark_text(call.run.name), "data-state": card.state or ToolCallState.INPUT_STREAMING,
@@ -55,15 +56,15 @@ class CardHtml:
             "data-requested": view.requested_ms, "data-st": label.st, "aria-labelledby": f"{self.dom}-h",
             "tabindex": -1,
         }  # fmt: skip
-        if card.waiting:
+        if is_waiting:
             values |= {"data-queue": view.queue, "data-risk": view.risk.level}
         if view.duration:
             values["data-took"] = round(view.duration * 1000)
         if card.soft:
             values["data-soft"] = mark_text(card.cause or "")
         flags = {
-            "data-waiting": card.waiting, "data-moving": label.live and not card.finished, "data-full": view.full,
-            "data-brief": card.waiting and view.is_brief,
+            "data-waiting": is_waiting, "data-moving": label.live and not card.finished, "data-full": view.full,
+            "data-brief": is_waiting and view.is_brief,
         }  # fmt: skip
         parts = [f'{name}="{escape(str(value))}"' for name, value in values.items()]
         return _to_html(" ".join(parts + [name for name in flags if flags[name]]))

@@ -195,7 +195,7 @@ def get_label(card: Card) -> StateLabel:
 def _find_special_label(card: Card, state: ToolCallState) -> StateLabel:
     if state is S.APPROVAL_REQUESTED and card.approval and card.approval.automatic:
         return AUTOMATIC
-    if card.unanswered and not card.waiting:
+    if card.approval and card.approval.twin and card.unanswered:
         return ATTACHED
     if state is S.OUTPUT_ERROR and card.error and card.error.phase in NEVER_RAN:
         return NEVER_RAN[card.error.phase]

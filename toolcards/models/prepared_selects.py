@@ -35,18 +35,19 @@ class PreparedSelect(Generic[Row]):
         with connection.cursor() as cursor:
             cursor.execute(plan.sql, parameters)
             rows = cursor.fetchall()
-        return [self._build(plan, list(values)) for values in rows]
+        results = []
+        for row in rows:
+            values = list(row)
+            for index, expression, converters in plan.converters:
+                for convert in converters:
+                    values[index] = convert(values[index], expression, connection)
+            results.append(self._model.from_db(connection.alias, plan.attributes, values))
+        return results
 
     def fetch_first(self, *parameters: Any) -> Row | None:
         """Return the first row, None without one."""
         rows = self.fetch_all(*parameters)
         return rows[0] if rows else None
-
-    def _build(self, plan: _Plan, values: list[Any]) -> Row:
-        for index, expression, converters in plan.converters:
-            for convert in converters:
-                values[index] = convert(values[index], expression, connection)
-        return self._model.from_db(connection.alias, plan.attributes, values)
 
     def _compose(self) -> _Plan:
         table = self._model._meta.db_table

@@ -15,6 +15,7 @@ from dashboard.cards.safe_text import mark_html
 MAX_CHARACTERS = 24_000
 MAX_LINES = 400  # of each side; the time of a comparison grows faster than their product
 _PAIRS = (("old_string", "new_string"), ("old_text", "new_text"), ("oldText", "newText"), ("old_str", "new_str"))
+_PAIR_NAMES = frozenset(name for names in _PAIRS for name in names)
 _PATHS = ("file_path", "path", "filePath", "filename", "file")
 _CONTENTS = ("content", "contents", "file_text")
 _BLOCK = frozenset({"type", "path", "oldText", "newText"})
@@ -41,14 +42,14 @@ def list_edits(arguments: Any) -> tuple[list[Edit], dict[str, Any]]:
     if not path_name:
         return _take_blocks(arguments)
     path, other_fields = arguments[path_name], {name: part for name, part in arguments.items() if name != path_name}
-    edits = [edit for names in _PAIRS if (edit := _take_pair(other_fields, names, path))]
+    has_pair = not _PAIR_NAMES.isdisjoint(other_fields)
+    edits = [edit for names in _PAIRS if (edit := _take_pair(other_fields, names, path))] if has_pair else []
     if not edits and isinstance(other_fields.get("edits"), list):
         edits = _take_list(other_fields, path)
     if not edits:
         name = next((name for name in _CONTENTS if isinstance(other_fields.get(name), str)), "")
         edits = [Edit(path, None, other_fields.pop(name))] if name else []
-    fits = all(_fits(edit) for edit in edits)
-    return (edits, other_fields) if edits and fits else ([], arguments)
+    return (edits, other_fields) if edits and all(_fits(edit) for edit in edits) else ([], arguments)
 
 
 def _take_blocks(arguments: dict[str, Any]) -> tuple[list[Edit], dict[str, Any]]:

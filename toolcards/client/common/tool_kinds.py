@@ -165,13 +165,13 @@ def list_servers(tool: str) -> tuple[str, ...]:
 
 def parse_server(tool: str) -> str:
     """Return the server in `mcp__server__tool`, "" if none is certain."""
-    servers = list_servers(tool)
+    servers = list_servers(tool) if tool.startswith(_MCP) else ()
     return servers[0] if len(servers) == 1 else ""
 
 
 def find_server_in_name(tool: str, server: str) -> str:
     """Return the server as `mcp__server__tool` spells it, or ""."""
-    name = normalize_server(server)
+    name = normalize_server(server) if tool.startswith(_MCP) else ""
     return next((each for each in list_servers(tool) if normalize_server(each) == name), "") if name else ""
 
 

@@ -53,7 +53,7 @@ def measure_card(card: Card) -> int:
     """Return about how many characters the stored card has, with its text."""
     ask = card.approval
     values = (card.input, card.output, card.original_input, card.detail, ask.edited if ask else None)
-    return len(card.text) + sum(len(encode_value(value)) for value in values if value is not None)
+    return card.text.length + sum([len(encode_value(value)) for value in values if value is not None])
 
 
 def load_card(record: str, text: str | None = None) -> Card:

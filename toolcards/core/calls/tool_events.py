@@ -223,8 +223,8 @@ def _list_approval_events(before: Card, after: Card) -> list[str]:
     if before.anomalies is not after.anomalies:
         new = {code for code, _ in after.anomalies} - {code for code, _ in before.anomalies}
         events += [UNGOVERNED] if new & _UNGOVERNED_ANOMALIES else []
-    if before.waiting != after.waiting:
-        events.append(APPROVAL_REQUESTED if after.waiting else APPROVAL_RESOLVED)
+    if before.waiting != (is_waiting := after.waiting):
+        events.append(APPROVAL_REQUESTED if is_waiting else APPROVAL_RESOLVED)
     elif list_escalated(before, after):
         events.append(APPROVAL_ESCALATED)
     return events

@@ -134,9 +134,7 @@ class CastVote(Command):
             raise CallChanged("The call has changed since you saw it. Review it again.", code="stale_rev")
         if ballot.args_sha256 != _digest_shown_input(card):
             raise CallChanged("These are not the arguments you saw. Review them again.", code="args_mismatch")
-        unmasked_sha256 = compute_view_sha256(card)  # for people who may see secrets
-        views = (compute_view_sha256(get_redactor().card(card)), unmasked_sha256)
-        if ballot.view_sha256 and ballot.view_sha256 not in views:
+        if ballot.view_sha256 and not _is_view(card, ballot.view_sha256):
             raise CallChanged("This is not what you were shown. Review it again.", code="view_stale")
 
     def _check_person(self, row: Approval, terms: AskTerms) -> None:
@@ -253,6 +251,11 @@ def _needs_answer(row: Approval, card: Card) -> bool:
         return False
     is_asked_here = row.opener == "agent" or questions.is_form(card.tool.name)
     return is_asked_here and bool(questions.read_questions(card.tool.name, card.input))
+
+
+def _is_view(card: Card, sha256: str) -> bool:
+    """Return whether a person may have seen this: the card, or for most people the masked card."""
+    return compute_view_sha256(card) == sha256 or compute_view_sha256(get_redactor().card(card)) == sha256
 
 
 def _digest_shown_input(card: Card) -> str:

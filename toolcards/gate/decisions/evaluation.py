@@ -124,7 +124,8 @@ def _snapshot_tool(memory: RunMemory, card: Card, schema_sha256: str) -> ToolSna
 
 def _count_use(tx: Transaction, decision: PolicyDecision, now: float) -> None:
     """Count the use of grants or of break-glass."""
-    tx.uses.update((Grant._meta.db_table, grant) for grant in decision.grants)
+    if decision.grants:
+        tx.uses.update((Grant._meta.db_table, grant) for grant in decision.grants)
     if decision.by.kind == "break_glass" and (break_glass := emergency.get_active_break_glass(now)):
         tx.uses[BreakGlass._meta.db_table, break_glass.pk] += 1
 
@@ -162,6 +163,8 @@ def _decide(
     )
     if is_form and decision.effect != Effect.DENY:
         return forms.require_answer(decision, question, card.input, count_voters)
+    if decision.effect is not Effect.ASK:
+        return decision
     return judge_parts(policy, question, lasting_answers.offer_lasting_answers(decision, policy, question))
 
 

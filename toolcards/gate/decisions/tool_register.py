@@ -70,9 +70,9 @@ def _normalize_server(server: str) -> str:
 
 def _is_changed(source_id: int, name: str, how: str, sha256: str, rows: list[SeenTool]) -> bool:
     comparable = [row for row in rows if row.how == how]
-    row = next((row for row in comparable if row.schema_sha256 == sha256), None)
-    if row is not None:
-        return row.accepted_at is None
+    for row in comparable:
+        if row.schema_sha256 == sha256:
+            return row.accepted_at is None
     if len(rows) < MAX_SCHEMAS and SeenTool.objects.filter(source=source_id).count() < MAX_SCHEMAS:
         _register(source_id, name, how, sha256, first=not comparable)
     return bool(comparable)
