@@ -176,10 +176,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
         return changed_count
 
     def ensure(self, secret: str, name: str = "automation") -> AgentKey:
-        """Return the key with this secret and all scopes.
-
-        It does not expire.
-        """
+        """Return the key with this secret and all scopes, without an end."""
         key = self.filter(digest=hash_secret(secret)).first()
         if key is None:
             return self.issue(name, SCOPES, secret)[0]
@@ -191,8 +188,7 @@ class AgentKeyQuerySet(models.QuerySet["AgentKey"]):
     def rotate(self, key: AgentKey, *, at_once: bool = False) -> tuple[AgentKey, str]:
         """Replace the key, keep its rights; return it with its secret.
 
-        The old key works until the new one is used, for `GRACE` at most. `at_once`, or if an agent has sent it, it ends
-        now.
+        The old key works until the new one is used, for `GRACE` at most. It ends now if `at_once`, or an agent sent it.
         """
         with transaction.atomic():
             new_key, secret = self.issue(key.source.name, tuple(key.scopes.split()), expires_at=key.expires_at)
