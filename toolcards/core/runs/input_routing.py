@@ -64,9 +64,8 @@ class InputRouter:
             return self._route_output(ordinal, fact)
         if isinstance(fact, f.InputInvalid):
             return [(ordinal, self._resolve_invalid(fact))]
-        return [
-            (ordinal, self._set_kind(fact, self._state.cards.get(ordinal)) if isinstance(fact, INPUT_FACTS) else fact)
-        ]
+        is_input = isinstance(fact, INPUT_FACTS)
+        return [(ordinal, self._set_kind(fact, self._state.cards.get(ordinal)) if is_input else fact)]
 
     # ------------------------------------------------------------ finding the card
 
@@ -86,11 +85,8 @@ class InputRouter:
         if isinstance(fact, f.InputStarted) and fact.message_id:
             announced_ordinals = (o for o in reversed(ordinals) if self._state.cards[o].message_id == fact.message_id)
             return next(announced_ordinals, ordinals[-1])
-        in_step = (
-            o
-            for o in reversed(ordinals)
-            if self._state.cards[o].step == self._state.context.step and not self._state.cards[o].removed
-        )
+        cards = [self._state.cards[ordinal] for ordinal in reversed(ordinals)]
+        in_step = (card.ordinal for card in cards if card.step == self._state.context.step and not card.removed)
         return next(in_step, ordinals[-1])
 
     @property
@@ -126,11 +122,8 @@ class InputRouter:
         return [*superseded_facts, (ordinal, self._set_kind(fact, card))]
 
     def _find_same_call(self, fact: Any) -> int:
-        """Return an earlier call of the id that the fact repeats, 0 for none.
-
-        The announcement of a call that has ended repeats it only in a replay.
-        """
-        is_new_start = isinstance(fact, f.InputStarted) and not self._state.context.replaying
+        """Return an earlier call of the id that the fact repeats, 0 for none."""
+        is_new_start = isinstance(fact, f.InputStarted) and not self._state.context.replaying  # repeats no ended call
         cards = (self._state.cards[ordinal] for ordinal in reversed(self._state.list_ordinals(fact.call_id)))
         same_cards = (
             card for card in cards if not is_nested_or_reused(card, fact) and not (is_new_start and card.hard)
