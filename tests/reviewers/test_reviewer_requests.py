@@ -170,6 +170,17 @@ def test_a_command_that_prints_anything_else_failed(script: str) -> None:
         reviewer_requests.read_answer(reviewer_requests.run_program([sys.executable, "-c", script], "{}", 30.0))
 
 
+@loop_over("script", ["while True: print('x' * 9_000)", "print('x' * 200_000)\nimport time\ntime.sleep(600)"])
+def test_of_a_command_that_prints_without_an_end_only_the_beginning_is_read(script: str) -> None:
+    with pytest.raises(reviewer_requests.InvalidReview, match="too long"):
+        reviewer_requests.run_program([sys.executable, "-c", script], "{}", 30.0)
+
+
+def test_a_command_need_not_read_its_input() -> None:
+    script = f"print('{ANSWER}')"
+    assert reviewer_requests.run_program([sys.executable, "-c", script], "x" * 500_000, 30.0).strip() == ANSWER
+
+
 def test_a_command_that_takes_too_long_is_killed(limits: Any, tmp_path: Path) -> None:
     with pytest.raises(ReviewFailed, match="No answer in time"):
         run_script(limits, tmp_path, "import time\ntime.sleep(600)", seconds=0.5)

@@ -11,6 +11,7 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,7 @@ from toolcards.notifications import webhooks
 from toolcards.notifications.webhooks import NotDelivered, UnsafeUrl
 
 MAX_TOKENS = 500  # of a model's answer
+MAX_OUTPUT = 100_000  # bytes that a command prints; an answer has fewer
 _PASSED_VARIABLES = ("PATH", "HOME", "LANG", "TZ")  # commands get no others, since the server's are secrets
 _MODEL_PATHS = {"openai": "chat/completions", "anthropic": "messages"}
 
@@ -81,28 +83,56 @@ def _ask_command(reviewer: Reviewer, question: ReviewQuestion) -> ReviewAnswer:
 def run_program(words: list[str], text: str, seconds: float) -> str:
     """Return what the program prints; raises ReviewFailed.
 
-    After its time it is killed with the processes that it started.
+    After its time, or if it prints more than an answer can be, it is killed with the processes that it started.
     """
     environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
     try:
         process = subprocess.Popen(  # noqa: S603 - a command that the operator allows
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/", text=True,
-            encoding="utf-8", env=environment, start_new_session=True,
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/", env=environment,
+            start_new_session=True,
         )  # fmt: skip
     except OSError as error:
         raise ReviewFailed(f"The command cannot be started: {error.strerror}.") from error
+    output, is_late = _exchange(process, text.encode(), seconds)
+    if len(output) > MAX_OUTPUT:
+        raise InvalidReview("The reply is too long.")
+    if is_late:
+        raise ReviewFailed("No answer in time.")
+    if process.returncode != 0:
+        raise ReviewFailed(f"The command ended with the status {process.returncode}.")
     try:
-        output, _ = process.communicate(text, seconds)
-    except subprocess.TimeoutExpired as error:
+        return output.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidReview("The reply is not one JSON object.") from error
+
+
+def _exchange(process: subprocess.Popen[bytes], text: bytes, seconds: float) -> tuple[bytes, bool]:
+    """Return the first bytes that the program prints, and whether it is late."""
+    outputs: list[bytes] = []
+
+    def write() -> None:
+        with suppress(OSError):  # a program need not read its input
+            process.stdin.write(text)  # type: ignore[union-attr]
+            process.stdin.close()  # type: ignore[union-attr]
+
+    def read() -> None:
+        outputs.append(process.stdout.read(MAX_OUTPUT + 1))  # type: ignore[union-attr]
+
+    threads = [threading.Thread(target=each, daemon=True) for each in (read, write)]
+    for thread in threads:
+        thread.start()
+    threads[0].join(seconds)
+    is_late = threads[0].is_alive()
+    try:
+        process.wait(0 if is_late or len(outputs[0]) > MAX_OUTPUT else max(seconds, 1.0))
+    except subprocess.TimeoutExpired:
+        is_late = True
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        raise ReviewFailed("No answer in time.") from error
-    except ValueError as error:  # not UTF-8
-        raise InvalidReview("The reply is not one JSON object.") from error
-    if process.returncode != 0:
-        raise ReviewFailed(f"The command ended with the status {process.returncode}.")
-    return output
+    for thread in threads:
+        thread.join(1.0)
+    return (outputs[0] if outputs else b""), is_late
 
 
 # ---------------------------------------------------------------- addresses

@@ -20,7 +20,7 @@ CALL: dict[str, Any] = {
 OTHERS: dict[str, dict[str, Any]] = {
     "tool": {"tool": "pull"}, "arguments": {"args": {"branch": "dev"}}, "server": {"tool_source": "hg"},
     "agent": {"agent_path": ("other",)}, "sub-agent": {"agent_path": ("bot", "helper")}, "place": {"place": "there"},
-    "project": {"root": "/home/me/blog"}, "schema": {"schema_sha256": "b" * 64},
+    "project": {"root": "/home/me/blog"}, "note": {"note": "Released by ann"}, "schema": {"schema_sha256": "b" * 64},
 }  # fmt: skip
 
 

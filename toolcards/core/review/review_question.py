@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from typing import Any
 
 from toolcards.client.common.lookalikes import to_latin
@@ -21,6 +22,18 @@ _ADDRESSING = re.compile(
     r"|\b(?:please|m[uy]st|should)\W.{0,6}?(?:allow|approve)\b|\bto\W+(?:allow|approve)\b"
     r"|\b(?:allow|approve)\W+(?:this|it|the call)\b"
 )
+# The same in other languages: words for who reviews, for forgetting what was said, and for letting it pass.
+_FOREIGN = re.compile(
+    r"\b(?:prufer|gutachter|genehmiger|revisor|revisora|relecteur|examinateur|verificateur|revisore|beoordelaar)\b"
+    r"|\b(?:ignorier\w*|missachte|ignora|ignorez|ignore|ignorar|olvida|oublie\w*|negeer|vergiss)\b.{0,40}"
+    r"\b(?:anweisung\w*|regel\w*|vorherig\w*|instruc\w*|instruk\w*|istruzion\w*|anterior\w*|precedent\w*|consigne\w*)"
+    r"|\b(?:antwort\w*|respond[ea]\w*|repond\w*|rispond\w*|antwoord\w*)\b.{0,20}\ballow\b"
+    r"|\b(?:bitte|por favor|s.il (?:te|vous) plait|per favore)\b.{0,20}"
+    r"\b(?:erlaub\w*|genehmig\w*|freigeb\w*|permit\w*|aprueb\w*|aprob\w*|autoris\w*|autoriz\w*|approuv\w*|approv\w*)"
+    r"|審査|审核|忽略|承認して|批准|проверяющ|рецензент|игнорируй|одобри"
+)
+_LEET = str.maketrans("013457@$!|", "oieastasii")
+_SPELLED = re.compile(r"(?<![a-z])[a-z]([ .*_-])[a-z](?:\1[a-z]){3,}(?![a-z])")
 
 
 def find_asked_reviewer(card: Card) -> str:
@@ -59,10 +72,21 @@ def addresses_reviewer(call: dict[str, Any], name: str) -> bool:
 
     This is its name, an answer, or instructions.
     """
-    text = " ".join(_fold_text(part) for part in _list_texts({key: call[key] for key in call if key != "reason"}))
+    texts = _list_texts({key: call[key] for key in call if key != "reason"})
+    text = " ".join(map(_fold_text, texts))
     name_pattern = r"\W*".join(map(re.escape, re.findall(r"\w+", _fold_text(name))))
     is_named = len(name) >= LEAST_NAME and re.search(rf"\b{name_pattern}\b", text) is not None
-    return is_named or _ADDRESSING.search(text) is not None
+    plain_text = _SPELLED.sub(lambda match: re.sub(r"[^a-z]", "", match[0]), text)
+    forms = {text, plain_text, plain_text.translate(_LEET)}
+    is_foreign = _FOREIGN.search(" ".join(texts).casefold()) is not None  # letters that look like Latin ones, too
+    return (
+        is_named or is_foreign or any(_ADDRESSING.search(form) or _FOREIGN.search(_drop_marks(form)) for form in forms)
+    )
+
+
+def _drop_marks(text: str) -> str:
+    """Return the text without accents."""
+    return "".join(sign for sign in unicodedata.normalize("NFD", text) if not unicodedata.combining(sign))
 
 
 def _fold_text(text: str) -> str:

@@ -87,4 +87,10 @@ def _identify(card: Card) -> tuple[Any, ...]:
     moment = card.decision.moment if card.decision else {}
     place = (card.tool.name, card.tool.source, card.folder, make_agent_scope(card.agent_path))
     circumstances = [moment.get(name) for name in _CIRCUMSTANCES]
-    return (*place, circumstances, digest_input(card), card.decision.schema_sha256 if card.decision else "")
+    return (
+        *place,
+        card.agent_note,
+        circumstances,
+        digest_input(card),
+        card.decision.schema_sha256 if card.decision else "",
+    )
