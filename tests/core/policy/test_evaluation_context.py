@@ -60,7 +60,7 @@ def test_a_large_list_takes_no_deny_rule_out_of_force(name):
 @pytest.mark.parametrize("op", sorted(set(MATCHERS) - {"cmd", "effect", "reads_sql"}))
 def test_the_largest_input_is_judged_completely_by_an_ordinary_policy(op):
     values = {"in": ["x"], "gt": 1, "lt": 1, "len_gt": 500, "exists": None, "absent": None, "type": "array",
-              "cidr": "10.0.0.0/8", "host_in": "none.example", "touches": "secrets",
+              "cidr": "10.0.0.0/8", "host_in": "none.example", "touches": "secrets", "avoids": "secrets",
               "inside_project": None, "harms": "system", "reads_by_name": None, "tool_only": "reads"}  # fmt: skip
     value = values.get(op, "/none")
     path = "" if op in {"harms", "reads_by_name", "tool_only"} else "/a/*"

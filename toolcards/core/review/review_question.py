@@ -33,7 +33,7 @@ _FOREIGN = re.compile(
     r"|審査|审核|忽略|承認して|批准|проверяющ|рецензент|игнорируй|одобри"
 )
 _LEET = str.maketrans("013457@$!|", "oieastasii")
-_SPELLED = re.compile(r"(?<![a-z])[a-z]([ .*_-])[a-z](?:\1[a-z]){3,}(?![a-z])")
+_SPACED_LETTERS = re.compile(r"(?<![a-z])[a-z]([ .*_-])[a-z](?:\1[a-z]){3,}(?![a-z])")
 
 
 def find_asked_reviewer(card: Card) -> str:
@@ -76,7 +76,7 @@ def addresses_reviewer(call: dict[str, Any], name: str) -> bool:
     text = " ".join(map(_fold_text, texts))
     name_pattern = r"\W*".join(map(re.escape, re.findall(r"\w+", _fold_text(name))))
     is_named = len(name) >= LEAST_NAME and re.search(rf"\b{name_pattern}\b", text) is not None
-    plain_text = _SPELLED.sub(lambda match: re.sub(r"[^a-z]", "", match[0]), text)
+    plain_text = _SPACED_LETTERS.sub(lambda match: re.sub(r"[^a-z]", "", match[0]), text)
     forms = {text, plain_text, plain_text.translate(_LEET)}
     is_foreign = _FOREIGN.search(" ".join(texts).casefold()) is not None  # letters that look like Latin ones, too
     return (

@@ -62,8 +62,8 @@ def test_an_answer_that_allows_loosens_no_deny_and_only_what_it_names(
     answers = list_lasting_answers(policy, request, decide(policy, request))
     before = decide(policy, other).effect
     for answer in answers:
-        changed = parse(give(policy, request, answer, Effect.ALLOW))
-        after = decide(changed, other).effect
+        changed_policy = parse(give(policy, request, answer, Effect.ALLOW))
+        after = decide(changed_policy, other).effect
         if after.strictness < before.strictness:
             assert before is Effect.ASK or decide(policy, other).code in {"default", "no_approver", "unknown_tool"}
             rule = parse({"v": 1, "default": "deny", "rules": [answer.build_rule(Effect.ALLOW)]})
@@ -115,3 +115,25 @@ def test_an_answer_about_reading_tools_leaves_out_those_that_name_secrets() -> N
         for tool in ("get_order", "list_tickets", "get_secret_value", "read_api_key", "get_and_delete", "update_ticket")
     }
     assert [tool for tool, effect in effects.items() if effect is Effect.ALLOW] == ["get_order", "list_tickets"]
+
+
+SECRET_CALLS: list[tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]] = [
+    ("get_file", {"name": "a"}, [("get_file", {"path": "/home/me/.ssh/id_rsa"}), ("read_file2", {"path": "app/.env"})]),
+    ("Edit", {"file_path": "/home/me/shop/a.py"}, [("Edit", {"file_path": "/home/me/shop/id_rsa"})]),
+    ("save_file", {"id": 1}, [("save_file", {"path": "~/.aws/credentials"})]),
+    ("Bash", {"command": "pytest -q"}, [("Bash", {"command": "pytest -q < .env"})]),
+]
+
+
+@pytest.mark.parametrize(("tool", "args", "secret_calls"), SECRET_CALLS)
+def test_no_wide_answer_covers_secrets_even_where_no_rule_asks_about_them(
+    tool: str, args: dict[str, Any], secret_calls: list[tuple[str, dict[str, Any]]]
+) -> None:
+    policy = parse({"default": "ask", "rules": []})
+    request = PolicyRequest.for_tool(tool, input=args, root="/home/me/shop", agent_path=("bot",))
+    answers = list_lasting_answers(policy, request, decide(policy, request))
+    for answer in [each for each in answers if not each.value.startswith(("always:command", "always:like"))]:
+        changed_policy = parse(add_rule(dict(policy.document), answer.build_rule(Effect.ALLOW), ()))
+        for name, values in secret_calls:
+            secret = PolicyRequest.for_tool(name, input=values, root="/home/me/shop", agent_path=("bot",))
+            assert decide(changed_policy, secret).effect is Effect.ASK, (answer.value, values)

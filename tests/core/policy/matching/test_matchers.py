@@ -142,6 +142,10 @@ TABLE = {
         ("http://localhost/", NETS, U), (167772161, NETS, U), ("fe80::1%eth0", NETS, U), ("10.0.0.0/8", NETS, U),
         ("１0.0.0.1", NETS, U), ("", NETS, U),
     ],
+    "avoids": [
+        ("~/.ssh/id_ed25519", "secrets", F), ("~/.ss*", "secrets", U), ("src/a.py", "secrets", T), (5, "secrets", T),
+        ("http://10.0.0.1/", ["secrets", "private-address"], F), ({"command": "cat < ~/.netrc"}, "secrets", F),
+    ],
     "inside_project": [("a", None, U), ("/etc/a", None, U), (5, None, U)],
     "reads_sql": [("select 1", None, T), ("delete from t", None, U), (5, None, F)],
     "reads_by_name": [("a", None, U), (5, None, U)],

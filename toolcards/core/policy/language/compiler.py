@@ -212,8 +212,8 @@ def _compile_argument(doc: ArgumentDoc, wide: bool, pointer: str) -> Condition:
         if path:
             raise InvalidOperand(f"{pointer}/path", "value", "is about the whole call: leave it empty")
         return _OF_CALL[operator.name](operand)
-    if operator.name == "touches":
-        return TouchCondition(path, operand, every)
+    if operator.name in {"touches", "avoids"}:
+        return TouchCondition(path, operand, every, avoids=operator.name == "avoids")
     if operator.command:
         return CommandCondition(path, operator, operand, every, wide)
     return ArgumentCondition(path, operator, operand, every, wide)

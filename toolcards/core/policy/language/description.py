@@ -122,7 +122,8 @@ _PHRASES = {
     },
     "touches": {"secrets": "secrets", "private-address": "private addresses"},
 }  # fmt: skip
-_PHRASES_START = {"touches": "touches ", "tool_only": "only "}
+_PHRASES["avoids"] = _PHRASES["touches"]
+_PHRASES_START = {"touches": "touches ", "avoids": "does not touch ", "tool_only": "only "}
 
 
 def _describe_effects(value: Any) -> str:

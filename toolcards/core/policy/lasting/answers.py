@@ -22,6 +22,9 @@ _SCOPES = ("agent", "any", "run")
 _LASTING = frozenset({"run", "until"})  # standing approvals: where a rule offers none, it offers no lasting answer
 _MAX_COMMAND_RULES, _MAX_EXCEPTIONS = 200, 20  # of a policy and of a rule, when an answer is tried
 _DECIDED_BY_RULES = frozenset({"default", "rule_asks", "opaque_command", "unknown_tool"})
+# Subjects that cover more than the person has seen: no secret is among it, whatever the policy says of secrets.
+_WIDE = frozenset({"reads", "edits", "file", "local", "work", "object", "tool"})
+NO_SECRETS = {"path": "", "op": "avoids", "value": ["secrets"]}
 _REASONS = {
     Effect.ALLOW: "A person allowed calls like this one.",
     Effect.DENY: "A person denied calls like this one, now and in the future. Find another way.",
@@ -43,7 +46,10 @@ class LastingAnswer:
 
     def build_rule(self, effect: Effect) -> dict[str, Any]:
         """Return the rule; its id is the same for the same content."""
-        rule = {"effect": effect.value, "match": self.match, "public_reason": _REASONS[effect]}
+        match = self.match
+        if effect is Effect.ALLOW and self.value.split(":")[1] in _WIDE:
+            match = match | {"args": [*match.get("args", ()), NO_SECRETS]}
+        rule = {"effect": effect.value, "match": match, "public_reason": _REASONS[effect]}
         slug = re.sub(r"[^a-z0-9]+", "-", self.words.lower()).strip("-")[:40].rstrip("-")
         verb = "always" if effect is Effect.ALLOW else "never"
         return {"id": f"{verb}-{slug}-{digest(rule)[:6]}"} | rule

@@ -36,7 +36,7 @@ from toolcards.core.policy.shell.command_prefix import parse_prefix
 from toolcards.core.policy.shell.rule_operands import CommandOperand, EffectOperand, parse_effect
 from toolcards.core.policy.shell.script import Likelihood, read_command
 from toolcards.core.policy.statements import only_reads
-from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN, Truth, to_truth
+from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN, Truth, negate, to_truth
 
 # ---------------------------------------------------------------- the registry
 
@@ -262,6 +262,15 @@ def touches(value: Touched, operand: frozenset[str]) -> Truth:
     token; a private-address is one of a private network or of a cloud's metadata.
     """
     return match_touched(value, operand)
+
+
+@matcher("avoids", label="does not touch", shape=operands.build_text_type(parse_touch, frozenset), reads=read_touched)
+def avoids(value: Value, operand: frozenset[str]) -> Truth:
+    """No path, command or URL leads to secrets or a private-address.
+
+    This is certain: what may touch them does not avoid them. Lasting answers have it, so that none covers secrets.
+    """
+    return negate(match_touched(value, operand))
 
 
 @matcher("inside_project", label="is inside the project", shape=operands.MANIFEST_NAMES)

@@ -10,25 +10,26 @@ from toolcards.core.policy.matching.conditions import format_pointer
 from toolcards.core.policy.matching.touched_commands import Touched
 from toolcards.core.policy.matching.touches import TouchHints, find_touched, match_touched
 from toolcards.core.policy.shell.script import CommandSegment
-from toolcards.core.policy.truth import FALSE, UNKNOWN, Truth
+from toolcards.core.policy.truth import FALSE, UNKNOWN, Truth, negate
 
 
 @dataclass(frozen=True, slots=True)
 class TouchCondition:
     """Whether the values at a path touch one of `operand`, read once for all rules.
 
-    `every`: all values must, else one is enough.
+    `every`: all values must, else one is enough. `avoids`: none of them may.
     """
 
     path: tuple[str, ...]
     operand: frozenset[str]
     every: bool
+    avoids: bool = False
     cost: int = 3
 
     @property
     def name(self) -> str:
         """Return the path and the operator."""
-        return f"{format_pointer(self.path)} touches"
+        return f"{format_pointer(self.path)} {'avoids' if self.avoids else 'touches'}"
 
     def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
         """Return the answer over all values at the path."""
@@ -37,6 +38,8 @@ class TouchCondition:
         if answers_by_value is None:
             return UNKNOWN
         answers = [match_touched(each, self.operand) for each in answers_by_value]
+        if self.avoids:
+            return negate(max(answers, default=FALSE))
         if not answers:
             return FALSE
         return min(answers) if self.every else max(answers)

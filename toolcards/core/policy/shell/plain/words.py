@@ -28,10 +28,10 @@ _VARIABLE = re.compile(
 )
 _DOCUMENT = re.compile(r"""\$\(cat <<(['"])([A-Za-z_]+)\1\n""")
 # A line in `$(…)` whose end every shell finds at the same place: no other one, no comment, no backslash.
-_TEXT_IN_LINE = r"[^'\"()`\\$#\x00-\x1f\x7f-\x9f]"
+_TEXT_IN_LINE = r"[^'\"()`\\$#!\x00-\x1f\x7f-\x9f]"
 _VARIABLE_IN_LINE = r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})"
 _SUBSTITUTION = re.compile(
-    rf"\$\((?!\()((?:{_TEXT_IN_LINE}|{_VARIABLE_IN_LINE}|'[^'\x00-\x1f\x7f]*'"
+    rf"\$\((?!\()((?:{_TEXT_IN_LINE}|{_VARIABLE_IN_LINE}|'[^'!\x00-\x1f\x7f]*'"
     rf"|\"(?:[^'\"()`\\$!\x00-\x1f\x7f]|{_VARIABLE_IN_LINE})*\")+)\)"
 )
 _SPLITS = re.compile(r"[^!-~\u00a1-\U0010ffff]|[*?\[\\]|^$")
