@@ -14,11 +14,6 @@ UNDERSTOOD = [
     ("import statistics as s\nprint(s.mean([1, 2]))", "project"),
     ("import json; print(json.dumps({'a': [1]}, indent=2))", "project"),
     ("for i in range(3):\n    print(i, i ** 2)", "project"),
-    ("import pandas as pd; d = pd.read_csv('reports/a.csv'); print(d.describe().round(3).to_string())", "project"),
-    (
-        "import pandas as pd\nfor y in (1, 2):\n    d = pd.read_csv(f'data/a_{y}.csv')\n    print(d.agg('mean'))",
-        "project",
-    ),
     ("from meter_ingest.timeutil import hours_of_day; print(hours_of_day(3))", "scripts"),
     ("import meter_ingest; print(meter_ingest.__version__)", "scripts"),
     ("from pathlib import Path\np = Path('src/a.rs')\np.write_text(p.read_text().replace('a', 'b'))", "files"),
@@ -35,11 +30,14 @@ HIDING = [
     "from pathlib import Path; Path('/etc/x').write_text('a')", "from pathlib import Path; Path('a').unlink()",
     "from pathlib import Path; Path('a').replace('/etc/x')", "from pathlib import Path; (Path('a') / x).read_text()",
     "from pathlib import Path; Path.home()", "from pathlib import Path as P; P('/a').write_text('x')",
-    "import pandas as pd; pd.read_csv('https://a.example/x')", "import pandas as pd; pd.read_pickle('a')",
-    "import pandas as pd; pd.DataFrame().to_csv('a')", "import pandas as pd; pd.DataFrame().apply('to_csv')",
-    "import pandas as pd; pd.DataFrame().agg(['to_csv'])", "import pandas as pd; pd.eval('x')",
-    "import pandas as pd; pd.DataFrame().agg(x)", "import numpy as np; np.load('a')", "import requests",
-    "import numpy as np; np.arange(3).tofile('a')", "from meter_ingest.db import drop_all; drop_all()",
+    "import requests", "import pandas", "import numpy as np; np.load('a')",
+    "import polars as pl; pl.Config.save_to_file('a')",
+    "x = '../../.ssh/authorized_keys'; open(f'src/{x}').read()", "[open(f'src/{n}', 'a') for n in ['../x']]",
+    "import time; time.clock_settime(0, 0)", "from time import clock_settime",
+    "from pathlib import Path; Path('src/a').replace(*['package.json'], *[])",
+    "from pathlib import Path; r = Path('src/a').replace; r('package.json')",
+    "from pathlib import Path; Path('src/a').copy('package.json')", "from pathlib import Path; m = Path('src/a').move",
+    "from meter_ingest.db import drop_all; drop_all()",
     "from meter_ingest import db; db.delete_everything()", "from meter_ingest import send_mail", "from x import *",
     "def print(x): pass", "import json as print", "from . import a", "class A: pass", "async def f(): pass",
     "import math as open", "import base64, pickle; pickle.loads(b'')", "import collections.abc as a; a.sys", "1 +",
@@ -75,3 +73,8 @@ def test_a_here_document_is_an_argument_of_the_program_that_runs_it() -> None:
         ("python - < a.py", set()),
     ]:
         assert set(read_line(line, PROJECT).segments[-1].work) == work, line
+
+
+def test_a_module_of_python_is_no_package_of_a_project_with_its_name() -> None:
+    project = read_project("/home/dev/work/os")
+    assert project is not None and find_code_work("import os; os.system('x')", project) == ""

@@ -1,13 +1,14 @@
 """Python on a command line (`python -c`, a here-document): whether it only calculates, or works in the project.
 
-The code is parsed and never run. Everything is refused that is not on a list: modules, the names of attributes, and
-paths that are not written out. Names of attributes that begin with `_` and texts that name them are refused, too.
+The code is parsed and never run. Only modules on a list may be used, none of which can read or write files, and paths
+only as they are spelled. Libraries for tables are not on it: too many of their methods write files.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 import tomllib
 from functools import lru_cache
 from importlib.resources import files
@@ -24,15 +25,13 @@ _WORDS = {
     name: frozenset(text.split())
     for name, text in tomllib.loads(files(__package__).joinpath("inline_code.toml").read_text("utf-8")).items()
 }
-_OPERATORS = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 _PUBLIC_MARKS = frozenset({"__version__", "__name__", "__doc__"})
 _PATH_METHODS = frozenset({"read_text", "exists", "is_file", "is_dir", "stat", "name", "stem", "suffix", "read_bytes"})
-_BY_NAME = frozenset({"apply", "agg", "aggregate", "transform", "applymap", "map", "pipe"})  # take names of methods
+_MOVING_METHODS = frozenset({"replace", "copy", "move", "copy_into", "move_into"})  # of a path
 _MODES = re.compile(r"[rwxa]b?t?")
 _OUTSIDE = re.compile(r"^[/~\\]|\.\.(?:[/\\]|$)|://|^[A-Za-z]:|\$")
 _DOCUMENT = re.compile(r"<<'?\"?(\w+)['\"]? *(?:2>&1)? *\n([\s\S]*)\n\1\Z")
 _PYTHONS = frozenset({"python", "python3"})
-_HIDING = re.compile(r"_|to_|read_")
 
 
 class _NotUnderstood(Exception):
@@ -80,7 +79,7 @@ class _CodeReader:
     def __init__(self, project: Project | None) -> None:
         self.writes = self.runs_project = False
         self._project = project
-        self._uses_paths = self._uses_data = False
+        self._uses_paths = False
         self._allowed: set[ast.AST] = set()  # names that are checked where they are called
 
     def read(self, tree: ast.Module) -> None:
@@ -117,8 +116,6 @@ class _CodeReader:
             head = module.partition(".")[0]
             if module == "pathlib" and names == ["Path"] and self._project is not None:
                 self._uses_paths = True
-            elif module in _WORDS["data"] and self._project is not None:
-                self._uses_data = True
             elif self._is_own(head) and not is_loud(module):
                 self.runs_project = True
             elif module not in _WORDS["calculating"]:
@@ -129,7 +126,7 @@ class _CodeReader:
     def _is_own(self, head: str) -> bool:
         """Return whether a module is the project's package: it has the name of its folder."""
         names = self._project.root.parts if self._project is not None else ()
-        return bool(names) and head == names[-1].lower().replace("-", "_")
+        return bool(names) and head == names[-1].lower().replace("-", "_") and head not in sys.stdlib_module_names
 
     def _read_call(self, node: ast.Call) -> None:
         function = node.func
@@ -139,25 +136,11 @@ class _CodeReader:
             return
         if not isinstance(function, ast.Attribute):
             return
-        name = function.attr
-        if name in _WORDS["data_readers"] and self._uses_data:
-            self._check_path(node.args[0] if node.args else None)
-            self._allowed.add(function)
-        elif name == "replace" and self._uses_paths and len(node.args) < 2:  # of a path, it moves the file
-            raise _NotUnderstood
-        elif name in {"write_text", "write"} and (self._uses_paths or self.writes):
+        if function.attr in {"write_text", "write"} and (self._uses_paths or self.writes):
             self.writes = True
             self._allowed.add(function)
-        elif name in _BY_NAME and self._uses_data:
-            values = [*node.args[:1], *(each.value for each in node.keywords if each.arg in {"func", None})]
-            is_plain = all(isinstance(value, ast.Lambda) or self._is_aggregate(value) for value in values)
-            if not is_plain or len(node.args) > 1 or name == "pipe":
-                raise _NotUnderstood
-
-    def _is_aggregate(self, value: ast.expr) -> bool:
-        if isinstance(value, ast.List | ast.Tuple):
-            return all(map(self._is_aggregate, value.elts))
-        return isinstance(value, ast.Constant) and value.value in _WORDS["aggregates"]
+        elif function.attr == "replace" and len(node.args) > 1 and not _has_star(node):  # of a text, not of a path
+            self._allowed.add(function)
 
     def _read_file(self, node: ast.Call, function: ast.Name) -> None:
         """Read a call of `open` or `Path`: its path is written out, and so is its mode."""
@@ -181,16 +164,8 @@ class _CodeReader:
 
     def _check_path(self, node: ast.expr | None) -> None:
         """Refuse a path that is not surely inside of the project."""
-        parts = node.values if isinstance(node, ast.JoinedStr) else [node]
-        text = ""
-        for part in parts:
-            if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                text += part.value
-            elif isinstance(part, ast.FormattedValue) and isinstance(part.value, ast.Name) and text:
-                text += "x"
-            else:
-                raise _NotUnderstood
-        if self._project is None or not text or self._project.locate(text) is not TRUE:
+        text = node.value if isinstance(node, ast.Constant) else None
+        if not isinstance(text, str) or self._project is None or self._project.locate(text) is not TRUE:
             raise _NotUnderstood
 
     def _read_name(self, node: ast.AST) -> None:
@@ -210,19 +185,18 @@ class _CodeReader:
             raise _NotUnderstood
 
     def _may_misuse(self, text: str) -> bool:
-        """Return whether a text may be a path outside, or the name of a method that a function calls."""
-        is_outside = (self._uses_paths or self._uses_data) and _OUTSIDE.search(text) is not None
-        return is_outside or (self._uses_data and self._names_method(text))
-
-    def _names_method(self, text: str) -> bool:
-        return text.isidentifier() and (
-            text in _WORDS["no_attributes"] or (bool(_HIDING.match(text)) and text not in _WORDS["converters"])
-        )
+        """Return whether a text may be a path outside."""
+        return self._uses_paths and _OUTSIDE.search(text) is not None
 
     def _check_attribute(self, name: str) -> None:
         is_hidden = name.startswith("_") and name not in _PUBLIC_MARKS
-        is_converter = name.startswith(("to_", "read_")) and name not in _WORDS["converters"] | _PATH_METHODS
-        if is_hidden or name in _WORDS["no_attributes"] or is_converter:
+        is_reader = name.startswith(("to_", "read_")) and name not in _PATH_METHODS
+        moves = self._uses_paths and name in _MOVING_METHODS
+        if is_hidden or name in _WORDS["no_attributes"] or is_reader or moves:
             raise _NotUnderstood
         if is_loud(name) and (self.runs_project or name not in _WORDS["quiet"]):
             raise _NotUnderstood
+
+
+def _has_star(node: ast.Call) -> bool:
+    return any(isinstance(argument, ast.Starred) for argument in node.args)
