@@ -44,7 +44,7 @@ OTHERS: list[tuple[str, str, Any]] = [
     ("create_table", "", {}), ("create_order", "", {"title": "A"}),
     ("save_note", "", {"ticket_id": "T-1", "text": "x"}),
     ("save_note", "", {"path": "/etc/cron.d/x"}), ("save_note", "", {"path": ".git/hooks/x"}),
-    ("publish_report", "", {}),
+    ("publish_report", "", {}), ("format_section", "", {"command": "x"}), ("update_note", "", {"script": "x"}),
     ("save_note", "", {"webhook": "https://x.example.net"}), ("save_note", "evil", {"text": "x"}),
     ("send_note", "", {}),
     ("save_note", "", {"file": "../x"}), ("delete_note", "", {}), ("save_api_key_note", "", {}),

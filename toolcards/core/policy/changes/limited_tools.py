@@ -83,7 +83,8 @@ def find_limit(request: PolicyRequest) -> str:
     works_elsewhere = any(_ELSEWHERE.fullmatch(key) and value for key, value in values)
     if is_program_tool(name):
         return ""
-    if _keeps_notes(words) and not works_elsewhere and not any(_leads_elsewhere(key, value) for key, value in values):
+    is_doubtful = works_elsewhere or any(_leads_elsewhere(*pair) or is_program(*pair) for pair in values)
+    if _keeps_notes(words) and not is_doubtful:
         return "notes" if request.kinds[0] in {"edit", "move", "other"} and not names_secret(name) else ""
     return "reads" if _only_reads(request, words, values) else ""
 

@@ -123,11 +123,16 @@ _MANIFESTS_TEXT = (
     "build.gradle.kts settings.gradle settings.gradle.kts pubspec.yaml Gemfile composer.json mix.exs Makefile "
     "CMakeLists.txt tsconfig.json Package.swift justfile Taskfile.yml tox.ini noxfile.py conftest.py"
 )
-# Of these, the ones in which a change of packages runs nothing by itself.
+# Of these, the ones that are no programs and in which a change of packages runs nothing by itself.
 PACKAGE_LISTS = (
-    "Cargo.toml", "Gemfile", "build.gradle", "build.gradle.kts", "composer.json", "go.mod", "pom.xml", "pubspec.yaml",
-    "pyproject.toml", "requirements.txt", "settings.gradle", "settings.gradle.kts", "tsconfig.json",
-)  # fmt: skip
+    "Cargo.toml",
+    "composer.json",
+    "go.mod",
+    "pom.xml",
+    "pubspec.yaml",
+    "pyproject.toml",
+    "requirements.txt",
+)
 MANIFESTS = frozenset(_MANIFESTS_TEXT.split())
 
 
