@@ -181,9 +181,7 @@ def test_a_command_that_looks_is_left_to_the_agent_under_the_name_that_its_hooks
     assert decide(POLICIES["follow-the-agent"], request).effect is Effect.ALLOW
 
 
-@pytest.mark.parametrize(
-    "name", ["Gemfile", "build.gradle", "settings.gradle.kts", "Makefile", "package.json", "tsconfig.json"]
-)
+@pytest.mark.parametrize("name", ["Gemfile", "build.gradle", "settings.gradle.kts", "Makefile", "package.json"])
 def test_following_the_agent_a_manifest_that_is_a_program_is_asked_about(name: str) -> None:
     edit = {"file_path": f"/srv/app/{name}", "old_string": "a", "new_string": "Kernel.send(:sys + :tem)"}
     request = PolicyRequest.for_tool("Edit", input=edit, root="/srv/app")
