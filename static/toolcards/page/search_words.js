@@ -1,4 +1,4 @@
-// Suggests the last word of a search. Browsers complete whole fields, so each suggestion begins with the words before it.
+// Suggests the last word of a search. Browsers complete whole fields, so suggestions begin with the words before it.
 
 /**
  * Return the suggestions for what the field holds.

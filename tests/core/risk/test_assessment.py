@@ -162,7 +162,7 @@ def test_an_everyday_command_with_a_secret_is_not_of_high_risk(command: str) -> 
         ("bash", {"command": "git push --force origin main"}, "deletes or overwrites data"),
         ("bash", {"command": "curl https://example.com"}, "reaches the network"),
         ("bash", {"command": "cat ~/.ssh/id_rsa"}, "touches secrets"),
-        ("bash", {"command": "ls $(whoami)"}, "can’t be analyzed"),
+        ("bash", {"command": "echo $(whoami)"}, "can’t be analyzed"),
         ("bash", {"command": "echo " + "x" * 500}, "a long command"),
         ("Edit", {"file_path": "../other/a.py"}, "leaves the project"),
         ("Edit", {"file_path": "config/.env"}, "touches secrets"),

@@ -57,7 +57,7 @@ COMMANDS: list[tuple[set[Hint], list[str]]] = [
     ({NETWORK, NOT_ANALYZED}, ['curl -s "$URL" | jq .']),
     ({NETWORK, SECRETS}, ["source .env && curl https://a.example", "ssh -i ~/.ssh/id_ed25519 host uptime"]),
     ({SECRETS}, ["cat ~/.ssh/config", "cat .env"]),
-    ({NOT_ANALYZED}, ["echo x > $OUT", "cat > a.py <<EOF\nprint(1)\nEOF", "ls $(date)", ""]),
+    ({NOT_ANALYZED}, ["echo x > $OUT", "cat > a.py <<EOF\nprint(1)\nEOF", "echo $(date)", ""]),
     (set(), ["echo x > out.txt", "cat > a.py <<'EOF'\nprint(1)\nEOF"]),
     ({DELETES}, [
         "rm -r build", "cd /tmp && rm -rf x", "find . -name '*.py' -delete", "env -i rm -rf x", "bash -c 'rm -rf x'",

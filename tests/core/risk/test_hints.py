@@ -22,7 +22,7 @@ CALLS: dict[str, tuple[str, Any]] = {
     "CHANGES_OVER_HTTP": ("http", {"method": "PUT"}), "MANY_PEOPLE": ("send_email", {"to": "everyone"}),
     "WHOLE_FOLDER": ("bash", {"command": "chmod -R a-w src"}),
     "SECRETS": ("bash", {"command": "cat .env"}), "NETWORK": ("bash", {"command": "curl https://a.example"}),
-    "SENDS_OR_PAYS": ("send_email", {"to": "ann"}), "NOT_ANALYZED": ("bash", {"command": "ls $(date)"}),
+    "SENDS_OR_PAYS": ("send_email", {"to": "ann"}), "NOT_ANALYZED": ("bash", {"command": "echo $(date)"}),
     "OUTSIDE": ("Read", {"file_path": "../a"}), "LONG": ("bash", {"command": "echo " + "x" * 500}),
 }  # fmt: skip
 

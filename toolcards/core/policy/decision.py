@@ -236,8 +236,8 @@ def _list_open_doubts(decision: PolicyDecision, matches: MatchedRules) -> list[t
     """
     if decision.effect is Effect.DENY or (decision.effect is Effect.ASK and decision.code != "default"):
         return []
-    is_allowed = decision.effect is Effect.ALLOW  # by the default, too: then no allow rule is needed
-    doubted_effects = {Effect.DENY} if is_allowed else {Effect.DENY, Effect.ALLOW}  # an ask in doubt is a match already
+    sure = decision.code in {"rule_allowed", "granted"}
+    doubted_effects = {Effect.DENY} if sure else {Effect.DENY, Effect.ALLOW}  # an ask in doubt is a match already
     return [doubt for doubt in matches.opaque if doubt[0].effect in doubted_effects]
 
 

@@ -10,7 +10,7 @@ from toolcards.core.policy.lasting.subjects import list_subjects
 from toolcards.core.policy.request import PolicyRequest
 
 PUSHES = [("like", "`git push -u origin fix/…`"), ("command", "`git push -u origin fix/x`")]
-SHARES = ("work", "pushes without force, pull requests and their comments in this project")
+SHARES = ("work", "pushes of named branches to origin, pull requests and their comments in this project")
 LOCAL = ("local", "edits, tests, builds, scripts, local git and file commands in this project")
 SUBJECTS: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("Bash", {"command": "git push -u origin fix/x"}, PUSHES),
@@ -73,7 +73,8 @@ def test_the_reading_tools_of_one_server_or_agent_are_one_subject() -> None:
 
 ROOT = "/home/dev/work/shop"
 IN_A_PROJECT: list[tuple[str, Any, list[tuple[str, str]]]] = [
-    ("Bash", {"command": "git push"}, [SHARES, ("command", "`git push`")]),
+    ("Bash", {"command": "git push"}, [("command", "`git push`")]),
+    ("Bash", {"command": "git push -u origin fix/x"}, [SHARES, *PUSHES]),
     ("Bash", {"command": "git push origin main"}, [("command", "`git push origin main`")]),
     ("Bash", {"command": "pytest -q tests | tail -3"}, [LOCAL, ("work", "tests and builds in this project")]),
     (
@@ -83,8 +84,12 @@ IN_A_PROJECT: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ),
     (
         "Bash",
-        {"command": "git push && git add -A"},
-        [("work", f"local git and {SHARES[1]}"), ("command", "`git push` and `git add`")],
+        {"command": "git push origin fix/x && git add -A"},
+        [
+            ("work", f"local git and {SHARES[1]}"),
+            ("like", "`git push origin fix/…`"),
+            ("command", "`git push origin fix/x` and `git add`"),
+        ],
     ),
     ("Edit", {"file_path": f"{ROOT}/a.py"}, [("edits", "edits of files in this project")]),
     (

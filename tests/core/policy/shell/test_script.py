@@ -139,10 +139,9 @@ def test_an_opaque_command_is_never_below_ask(command):
     assert decision.ask.grants == ("once",)
 
 
-def test_an_allow_rule_about_commands_changes_nothing_where_the_default_is_to_allow():
-    assert find_effect(ALLOW_OPEN, "ls $HOME").code == "default"
-    assert find_effect(ALLOW_OPEN, "find . -delete").effect is Effect.ALLOW
-    assert find_effect(policy("allow", "ls", default="ask"), "ls $HOME").code == "opaque_command"
+def test_an_allow_rule_about_commands_makes_opaque_ones_ask_too():
+    assert find_effect(ALLOW_OPEN, "ls $HOME").code == "opaque_command"
+    assert find_effect(ALLOW_OPEN, "find . -delete").code == "opaque_command"
 
 
 def test_an_opaque_command_is_not_lifted_where_the_default_is_to_deny():

@@ -46,7 +46,7 @@ WORK_WORDS = {
     "files": "commands that change named files",
     "containers": "local containers",
     "fetches": "reads of public addresses",
-    "shares": "pushes without force, pull requests and their comments",
+    "shares": "pushes of named branches to origin, pull requests and their comments",
 }
 # What stays in the project and can be undone there: who lets its tests run lets its files be changed, too.
 LOCAL_WORK = frozenset({"project", "scripts", "git", "files"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.tables import loop_over
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
 from toolcards.core.policy.language.document import parse
@@ -211,3 +213,18 @@ def test_the_folder_is_known_as_long_as_cd_is() -> None:
     assert folders("cd a | ls") == ["", "?"] and folders("cd /tmp && ls") == ["", "?"]
     assert folders("for d in a b; do cd $d && ls; done") == ["", "a", "?", "?"]
     assert not read_line("cd src && git status", PROJECT).doubt and read_line("cd /x && git status", PROJECT).doubt
+
+
+@pytest.mark.parametrize(
+    ("line", "is_shared"),
+    [
+        ("git push -u origin fix/coupon", True), ("git push origin HEAD:fix/coupon", True), ("git push", False),
+        ("git push origin", False), ("git push origin HEAD", False), ("git push origin main", False),
+        ("git push origin HEAD:main", False), ("git push mirror fix/coupon", False), ("git push fix/coupon", False),
+        ("git push --force origin fix/coupon", False), ("git push origin +fix/coupon", False),
+        ("git push origin :fix/coupon", False), ("git push origin v1.2", False), ("git push --tags origin", False),
+    ],
+)  # fmt: skip
+def test_a_push_is_shared_if_it_names_its_branch(line: str, is_shared: bool) -> None:
+    (segment,) = read_line(line, PROJECT).segments
+    assert segment.work == (frozenset({"shares"}) if is_shared else frozenset())

@@ -9,13 +9,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from toolcards.core.policy.shell.plain.command_reader import SUBSTITUTES, CommandReader, ParsedCommand
+from toolcards.core.policy.shell.plain.command_reader import CommandReader, ParsedCommand
 from toolcards.core.policy.shell.plain.variables import is_harmless_name
 from toolcards.core.policy.shell.plain.words import NotPlain, Word, read_document, refuse_sign
 
 MAX_COMMANDS = 100
 MAX_LOOPS = 3  # inside each other
-_MOVES = frozenset({"cd", "pushd", "popd", "chdir"})  # in a `$(…)` they move nothing else
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ENDS = frozenset({";", "\n", "&"})  # of an and-or list
 _OPERATOR = re.compile(r"&&|\|\|(?!\|)|;(?![;&|])|\|(?![|&])|&(?![&>|;!])")
@@ -146,22 +145,7 @@ class _LineReader(CommandReader):
             self._count += 1
             if self._count > MAX_COMMANDS:
                 raise NotPlain(f"it contains more than {MAX_COMMANDS} commands")
-            inner = list(self._read_inner_lines())
-            yield from inner
-            command = replace(command, operator="&&") if inner else command
             yield replace(command, apart=True) if is_timed or self._is_background() else command
-
-    def _read_inner_lines(self) -> Iterator[ParsedCommand]:
-        """Yield the commands in `$(…)` of the last command, which run before it."""
-        for line in self.inner:
-            reader = _LineReader(line)
-            reader.scope = {} if self.is_closed else dict(self.scope)
-            commands = list(reader.read_list(""))
-            self._count += len(commands)
-            moves = any(not _MOVES.isdisjoint(command.words) for command in commands)
-            if not commands or moves or self._count > MAX_COMMANDS:
-                raise NotPlain(SUBSTITUTES)
-            yield from commands
 
     def _is_background(self) -> bool:
         return self.source.startswith("&", self.position) and not self.source.startswith("&&", self.position)
@@ -202,6 +186,6 @@ class _LineReader(CommandReader):
                 self.position += 1
                 return
             word = self.read_word()
-            if word.number or word.inner or "~" in word.mask:
+            if word.number or "~" in word.mask:
                 raise NotPlain("it begins with the keyword for")
             yield word

@@ -1,8 +1,7 @@
 """Words of a command line, read exactly as every POSIX shell reads them, or refused with the reason.
 
 A word has bare text, text in quotes, escaped signs, and variables whose value the line itself gives. The only command
-in a word whose output is read is `"$(cat <<'EOF' … EOF)"`, which is the text of its here-document. Other commands in
-`$(…)` are kept as they are spelled, for the few programs to which their output does not matter.
+in a word that is read is `"$(cat <<'EOF' … EOF)"`, which is the text of its here-document.
 """
 
 from __future__ import annotations
@@ -27,13 +26,6 @@ _VARIABLE = re.compile(
     r"\$(?:([A-Za-z_][A-Za-z0-9_]*)(?![A-Za-z0-9_\[]|:[A-Za-z&])|\{([A-Za-z_][A-Za-z0-9_]*)\})", re.ASCII
 )
 _DOCUMENT = re.compile(r"""\$\(cat <<(['"])([A-Za-z_]+)\1\n""")
-# A line in `$(…)` whose end every shell finds at the same place: no other one, no comment, no backslash.
-_TEXT_IN_LINE = r"[^'\"()`\\$#!\x00-\x1f\x7f-\x9f]"
-_VARIABLE_IN_LINE = r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})"
-_SUBSTITUTION = re.compile(
-    rf"\$\((?!\()((?:{_TEXT_IN_LINE}|{_VARIABLE_IN_LINE}|'[^'!\x00-\x1f\x7f]*'"
-    rf"|\"(?:[^'\"()`\\$!\x00-\x1f\x7f]|{_VARIABLE_IN_LINE})*\")+)\)"
-)
 _SPLITS = re.compile(r"[^!-~\u00a1-\U0010ffff]|[*?\[\\]|^$")
 _GLOB = re.compile(r"[*?\[]")
 
@@ -47,8 +39,7 @@ class Word:
     """A word as the program receives it.
 
     `mask`: the text with `QUOTED` for each character that the shell does not expand. `scattered`: file names in it may
-    become several words. `expanded`: it has a variable; `number`: it has an exit status, which is not known. `inner`:
-    the lines in `$(…)` whose output is a part of it, which is not known either; the text has them as they are spelled.
+    become several words. `expanded`: it has a variable; `number`: it has an exit status, which is not known.
     """
 
     text: str
@@ -56,7 +47,6 @@ class Word:
     scattered: bool = False
     expanded: bool = False
     number: bool = False
-    inner: tuple[str, ...] = ()
 
     @property
     def is_pattern(self) -> bool:
@@ -93,7 +83,7 @@ def read_whole_word(text: str) -> str | None:
         word, end = read_word(text, 0, {})
     except NotPlain:
         return None
-    return word.text if end == len(text) and not word.number and not word.inner else None
+    return word.text if end == len(text) and not word.number else None
 
 
 def read_word(source: str, start: int, scope: Mapping[str, Word]) -> tuple[Word, int]:
@@ -112,12 +102,11 @@ class _WordReader:
         self._text: list[str] = []
         self._mask: list[str] = []
         self._scattered = self._expanded = self._number = False
-        self._inner: list[str] = []
 
     def build(self) -> Word:
         """Return the word."""
         text, mask = "".join(self._text), "".join(self._mask)
-        return Word(text, mask, self._scattered, self._expanded, self._number, tuple(self._inner))
+        return Word(text, mask, self._scattered, self._expanded, self._number)
 
     def read(self) -> None:
         """Read all pieces up to a delimiter."""
@@ -188,12 +177,6 @@ class _WordReader:
             self._add("0")
             self._number = self._expanded = True
             self.position = status.end()
-            return
-        substitution = _SUBSTITUTION.match(self.source, self.position)
-        if substitution is not None:
-            self._add(substitution[0])
-            self._inner.append(substitution[1])
-            self._expanded, self.position = True, substitution.end()
             return
         match = _VARIABLE.match(self.source, self.position)
         value = self.scope.get(match[1] or match[2]) if match is not None else None

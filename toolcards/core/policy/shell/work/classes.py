@@ -16,7 +16,6 @@ from typing import Any
 from toolcards.core.policy.places.project import Project
 from toolcards.core.policy.shell.arguments import Arguments, read_arguments, read_specification
 from toolcards.core.policy.shell.catalogs import find_program, list_names
-from toolcards.core.policy.shell.plain.command_reader import LISTENERS
 from toolcards.core.policy.shell.plain.globs import Globs
 from toolcards.core.policy.shell.work.inline_code import find_code_work
 from toolcards.core.policy.shell.work.own_programs import reads_in_container, runs_own_program
@@ -60,6 +59,7 @@ class _WorkRow:
     values: re.Pattern[str]
     need: frozenset[str]
     only_words: bool
+    needs_word: bool
     options_first: bool
     script: bool
 
@@ -87,7 +87,7 @@ def _load_work() -> _WorkCatalog:
 
 def _read_row(row: Mapping[str, Any]) -> _WorkRow:
     words = row.get("words")
-    for name, pattern in {"SCRIPT": _SCRIPT, "ADDRESS": PLAIN_ADDRESS, "LISTENERS": LISTENERS.pattern}.items():
+    for name, pattern in {"SCRIPT": _SCRIPT, "ADDRESS": PLAIN_ADDRESS}.items():
         words = words.replace(name, pattern) if words is not None else None
     return _WorkRow(
         row["work"],
@@ -98,6 +98,7 @@ def _read_row(row: Mapping[str, Any]) -> _WorkRow:
         re.compile(row["values"]) if "values" in row else _PLAIN_VALUE,
         frozenset(row.get("need", "").split()),
         row.get("only_words", False),
+        row.get("needs_word", False),
         row.get("options_first", False),
         row.get("script", False),
     )
@@ -217,6 +218,8 @@ def _is_understood(row: _WorkRow, arguments: Arguments, start: int, globs: Globs
         if not lengths or (operands[0][0] != start and not row.options_first):
             return False
         operands = operands[max(lengths) :]
+    if row.needs_word and not operands:
+        return False
     if row.script and row.words is not None:  # a file, and one text that is surely harmless
         return len(operands) == 2 and _is_inside(operands[0][1], folder) and bool(row.words.fullmatch(operands[1][1]))
     return all(_takes_operand(row, word, folder) for _, word in operands)
