@@ -31,7 +31,7 @@ def three_runs(a_run: Callable[..., Run]) -> None:
     [
         ("", ["three", "two", "one"]), ("coupon", ["one"]), ("tw", ["two"]), ("status:failed", ["two"]),
         ("-status:failed", ["three", "one"]), ("tool:bash", ["one"]), ("-tool:bash source:other", ["three"]),
-        ("agent:bot since:1h", ["three", "two", "one"]), ("agent:nobody", []), ("until:1h", []),
+        ("agent:bot since:1h", ["three", "two", "one"]), ("agent:other-bot", []), ("until:1h", []),
         ("status:finished coupon", ["one"]), ("status:bogus", ["three", "two", "one"]),
     ],
 )  # fmt: skip
