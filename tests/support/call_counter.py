@@ -25,8 +25,9 @@ OWN = (str(ROOT / "toolcards") + os.sep, str(ROOT / "dashboard") + os.sep)
 PERIODIC = tuple(str(ROOT / part) for part in (
     "toolcards/transports/background/", "toolcards/gate/timekeeping.py", "toolcards/gate/approvals/expiry.py",
     "toolcards/gate/approvals/holds.py", "toolcards/notifications/dispatcher.py", "toolcards/reviewers/",
-    "toolcards/clocks.py", "toolcards/outages.py", "dashboard/serving/runner.py",
+    "toolcards/clocks.py", "toolcards/outages.py", "dashboard/serving/processes/uvicorn_server.py",
 ))  # fmt: skip
+START = str(ROOT / "dashboard/serving/runner.py")
 
 
 class CallCounter:
@@ -35,7 +36,6 @@ class CallCounter:
     def __init__(self) -> None:
         self._calls: Counter[tuple[str, str]] = Counter()
         self._last = time.monotonic()
-        self._threads = threading.local()
 
     def begin(self, *_: Any) -> None:
         """Forget all calls so far."""
@@ -52,22 +52,24 @@ class CallCounter:
         part.replace(path)
 
     def profile(self, frame: FrameType, event: str, _: Any) -> None:
-        """Note a call or a return of our own; see `sys.setprofile`."""
-        if event not in ("call", "return"):
-            return
-        code = frame.f_code
-        if not code.co_filename.startswith(OWN):
-            return
-        stack: list[bool] = self._threads.__dict__.setdefault("stack", [])
-        if event == "return":
-            if stack:
-                stack.pop()
-            return
-        is_periodic = stack[-1] if stack else code.co_filename.startswith(PERIODIC)
-        stack.append(is_periodic)
-        if not is_periodic:
-            self._calls[code.co_filename, code.co_name] += 1
+        """Note a call of our own; see `sys.setprofile`."""
+        if event == "call" and frame.f_code.co_filename.startswith(OWN) and not is_periodic(frame):
+            self._calls[frame.f_code.co_filename, frame.f_code.co_name] += 1
             self._last = time.monotonic()
+
+
+def is_periodic(frame: FrameType | None) -> bool:
+    """Whether a periodic job led to this frame: the outermost of our own below the server's start.
+
+    The callers say so on every Python. Counting calls and returns does not: a coroutine that is thrown into returns
+    more often than it is called.
+    """
+    outermost = ""
+    while frame is not None and frame.f_code.co_filename != START:
+        if frame.f_code.co_filename.startswith(OWN):
+            outermost = frame.f_code.co_filename
+        frame = frame.f_back
+    return outermost.startswith(PERIODIC)
 
 
 def main() -> None:
