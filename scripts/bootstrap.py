@@ -42,9 +42,9 @@ SETS = ["run", "test", "dev"]
 # Processes share the tests, each with its own data; an idle process takes tests from the others. Tests wait for half of
 # their time, so there are two processes for each core. `-n 0`: one alone.
 SHARED = ["-n", str(min(2 * (os.cpu_count() or 1), 8)), "--dist", "worksteal"]
-FAST = "not browser and not redis and not postgres and not clients and not slow"
-THOROUGH = "sweep or thorough or examples"
 USUAL = "not clients and not sweep and not thorough"
+FAST = f"{USUAL} and not browser and not redis and not postgres and not slow"
+THOROUGH = "sweep or thorough or examples"
 
 
 # ---------------------------------------------------------------- commands

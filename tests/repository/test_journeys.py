@@ -32,7 +32,7 @@ LIMITS = {
     "decide: allow": (785, 115),
     "decide: ask, to a page that watches": (1310, 162),
     "a vote, to an agent that waits": (845, 120),
-    "claim": (600, 103),
+    "claim": (420, 86),
     "input on a gate socket: ask": (1240, 152),
 }
 _numbers = itertools.count(1)

@@ -1,5 +1,8 @@
 """The index and its shortcuts change no answer: each is held against asking every rule, and every word, one by one."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -103,3 +106,23 @@ def test_a_call_meets_only_the_rules_whose_words_run():
     context = EvaluationContext(PolicyRequest.for_tool("Bash", input={"command": "sudo git --no-pager push origin"}))
     assert {rule.id for rule in policy.candidates(context)} == {"push", "origin", "forced"}
     assert decide(policy, context.request).rules == ("origin", "push")
+
+
+@draw(300)
+@given(document=documents, question=questions, counts=st.integers(0, 5), now=st.sampled_from([1.0, 1e9, 1.9e9]))
+def test_a_policy_that_does_not_change_with_time_decides_alike_at_any_time(document, question, counts, now):
+    policy = compiled(add_ids(document))
+    if not policy.changes_with_time:
+        later = replace(question, now=now, counts=dict.fromkeys(question.counts, counts))
+        assert decide(policy, later) == decide(policy, question)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [{"match": {"rate": {"over": 1, "per": "1h"}}}, {"match": {"when": {"from": "12:00"}}},
+     {"match": {"tool": ["a"]}, "unless": [{"when": {"days": ["mon"]}}]},
+     {"match": {"tool": ["a"]}, "expires_at": "2030-01-01T00:00:00Z"}],
+)  # fmt: skip
+def test_a_rule_about_time_or_other_calls_makes_a_policy_change_with_time(rule):
+    assert compiled({"v": 1, "rules": [{"id": "r", "effect": "ask", **rule}]}).changes_with_time
+    assert not compiled({"v": 1, "rules": [{"id": "r", "effect": "ask", "match": {"tool": ["a"]}}]}).changes_with_time

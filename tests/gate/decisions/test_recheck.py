@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from channels.db import database_sync_to_async as in_thread
+from django.contrib.auth.models import Group
+from django.contrib.auth.models import User as Person
 from django.test import Client
 
 from tests.support.gated_calls import ALLOW, ASK, DECIDE, DENY, QUESTION, end_leases, get_approval
@@ -18,6 +20,14 @@ from toolcards.models import (
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def save_source(**fields: Any) -> None:
+    """Save the only source with these fields, as its page does."""
+    source = Source.objects.get()
+    for name, value in fields.items():
+        setattr(source, name, value)
+    source.save()
 
 
 async def test_what_is_denied_in_the_meantime_is_revoked(call: Any, policy: Any, an_approver: Any, ballot: Any) -> None:
@@ -74,6 +84,37 @@ async def test_what_one_rule_allowed_and_another_asks_about_in_the_meantime_wait
     _, decision, _ = await call("POST", DECIDE, QUESTION)
     assert decision["decision"] == "allow"
     assert (await call("POST", f"/api/v1/permits/{decision['permit']['id']}/claim", proof))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("match", "change"),
+    [
+        ({"env": ["prod"]}, lambda: save_source(env="prod")),
+        ({"user": ["ann"]}, lambda: save_source(owner=Person.objects.get(username="ann"))),
+        ({"tool": ["never"]}, lambda: gate.set_kill_switch("ann", True)),
+        ({"user": ["group:ops"]}, lambda: Group.objects.create(name="ops").user_set.add(*Person.objects.all())),
+    ],
+    ids=["its environment", "its owner", "all calls stop", "the owner's groups"],
+)
+async def test_an_allowed_call_is_denied_when_what_policy_reads_has_changed(
+    call: Any, policy: Any, a_person: Any, match: Any, change: Any
+) -> None:
+    await in_thread(a_person)("approver", "ann")
+    if "group:ops" in str(match):
+        await in_thread(lambda: save_source(owner=Person.objects.get(username="ann")))()
+    await in_thread(policy)({"rules": [ALLOW, {"id": "never", "effect": "deny", "match": match}]})
+    _, decision, _ = await call("POST", DECIDE, QUESTION)
+    await in_thread(change)()
+    claim = f"/api/v1/permits/{decision['permit']['id']}/claim"
+    proof = {"call_id": "c", "args_sha256": decision["args_sha256"]}
+    assert (decision["decision"], (await call("POST", claim, proof))[0] in (410, 412)) == ("allow", True)
+
+
+async def test_the_calls_of_an_open_run_are_decided_by_their_source_as_it_is_now(call: Any, policy: Any) -> None:
+    await in_thread(policy)({"rules": [ALLOW, {"id": "never", "effect": "deny", "match": {"env": ["prod"]}}]})
+    assert (await call("POST", DECIDE, QUESTION))[1]["decision"] == "allow"
+    await in_thread(save_source)(env="prod")
+    assert (await call("POST", DECIDE, QUESTION | {"call_id": "d"}))[1]["decision"] == "deny"
 
 
 async def test_a_looser_policy_answers_nothing_by_itself(call: Any, policy: Any, an_approver: Any) -> None:

@@ -11,7 +11,7 @@ from toolcards.client.common.canonical_json import digest
 from toolcards.client.common.lookalikes import LONGEST_LETTER
 from toolcards.core.policy import tool_names
 from toolcards.core.policy.evaluation_context import EvaluationContext
-from toolcards.core.policy.matching.conditions import RateCondition
+from toolcards.core.policy.matching.conditions import Condition, RateCondition, TimeWindowCondition
 from toolcards.core.policy.reviewer import Reviewer
 from toolcards.core.policy.rule import AskTerms, Effect, Rule
 from toolcards.core.policy.shell.command_prefix import list_reachable_positions
@@ -200,15 +200,28 @@ class RuleSet:
         return frozenset((rate.scope, rate.per) for rate in self._rate_conditions)
 
     @cached_property
+    def changes_with_time(self) -> bool:
+        """Whether the same call may be decided otherwise later.
+
+        A rule that expires, a time of day or a rate can do that.
+        """
+        moving = (RateCondition, TimeWindowCondition)
+        return any(rule.expires_at for rule in self.rules) or any(
+            isinstance(condition, moving) for condition in self._list_conditions()
+        )
+
+    def _list_conditions(self) -> list[Condition]:
+        clauses = [clause for rule in self.rules for clause in (rule.match, *rule.unless)]
+        return [condition for clause in clauses for condition in clause.conditions]
+
+    @cached_property
     def highest_rate(self) -> int:
         """Return the highest number of calls that a rate condition allows."""
         return max((rate.over for rate in self._rate_conditions), default=0)
 
     @cached_property
     def _rate_conditions(self) -> tuple[RateCondition, ...]:
-        clauses = [clause for rule in self.rules for clause in (rule.match, *rule.unless)]
-        conditions = (condition for clause in clauses for condition in clause.conditions)
-        return tuple(condition for condition in conditions if isinstance(condition, RateCondition))
+        return tuple(condition for condition in self._list_conditions() if isinstance(condition, RateCondition))
 
     @cached_property
     def _by_id(self) -> dict[str, Rule]:

@@ -22,7 +22,7 @@ from toolcards.gate.agents.stream_end import END_OF_STREAM, close_own_calls, fin
 from toolcards.gate.agents.stream_queue import StreamQueue
 from toolcards.gate.approvals.holds import ReturnVisit, build_channel_columns
 from toolcards.gate.decisions.digests import digest_input
-from toolcards.gate.decisions.eligibility import count_eligible_voters
+from toolcards.gate.decisions.eligibility import count_eligible_voters, get_source
 from toolcards.gate.decisions.evaluation import evaluate_call
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import is_stopped, start_next_attempt
@@ -229,7 +229,7 @@ class Stream(StreamQueue):
         card = memory.board.find(fact.call_id) if fact.call_id else memory.board.find_approval_card(fact)
         is_answerable = self.channel in _ANSWERABLE_CHANNELS
         if fact.terms.get("local") and is_answerable:  # the agent has its own prompt
-            voters = count_eligible_voters(AskTerms(allow_requester=True), memory.row.source)
+            voters = count_eligible_voters(AskTerms(allow_requester=True), get_source(memory.row.source_id))
             is_answerable = voters > 0 and not policy_store.leaves_questions()
         is_votable, approval_id = is_answerable and not fact.automatic, new_id("apr")
         if card is None and is_votable and self.channel == "hook" and not fact.call_id:

@@ -15,6 +15,7 @@ from toolcards.core.policy.decision import AskTerms, PolicyDecision
 from toolcards.database import is_transient
 from toolcards.gate import memo
 from toolcards.models import Approval, Source
+from toolcards.models.prepared_selects import PreparedSelect
 
 _TERM_NAMES = [field.name for field in fields(AskTerms)]
 _SELECT_GROUPS = (
@@ -33,6 +34,18 @@ _SELECT_VOTERS = (
     f" (SELECT group_id FROM auth_group_permissions WHERE permission_id {_IS_VOTE})))"
     " ORDER BY person.id, auth_group.id"
 )
+
+
+_SELECT_SOURCE = PreparedSelect(Source, "WHERE id = %s")
+
+
+def get_source(pk: int) -> Source:
+    """Return the source as stored now.
+
+    Its owner or environment may change while its runs are open.
+    """
+    (source,) = memo.recall((get_source, pk), lambda: _SELECT_SOURCE.fetch_all(pk))
+    return source
 
 
 def list_identities(person: Any) -> tuple[str, ...]:

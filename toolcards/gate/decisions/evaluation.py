@@ -18,7 +18,7 @@ from toolcards.gate.approvals.holds import ReturnVisit
 from toolcards.gate.call_counts import count_recent_calls
 from toolcards.gate.decisions import forms, grants, tool_register
 from toolcards.gate.decisions.digests import digest_input, digest_value
-from toolcards.gate.decisions.eligibility import VoterCount, list_identities
+from toolcards.gate.decisions.eligibility import VoterCount, get_source, list_identities
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import find_folder, get_offered_tools, is_stopped, prepare_call
 from toolcards.gate.decisions.responses import build_decision
@@ -149,7 +149,7 @@ def _decide(
     except policy_store.NoActivePolicy:
         return _deny("gate_error", "There is no active policy, so nothing is allowed.")
     question = build_policy_request(memory, card, policy, tool_snapshot, can_wait=can_wait, now=now)
-    is_form, count_voters = questions.is_form(card.tool.name), VoterCount(memory.row.source)
+    is_form, count_voters = questions.is_form(card.tool.name), VoterCount(get_source(memory.row.source_id))
     decision = policies_core.decide(
         policy,
         question,
@@ -159,7 +159,7 @@ def _decide(
     )
     count_voters.check()
     decision = _apply_break_glass(grants.name_grantor(decision), now).with_changes(
-        moment=_describe_moment(memory, question)
+        moment=describe_moment(memory, question)
     )
     if is_form and decision.effect != Effect.DENY:
         return forms.require_answer(decision, question, card.input, count_voters)
@@ -181,7 +181,7 @@ def build_policy_request(
 
     `tool_snapshot`: the frozen one by default.
     """
-    tool_snapshot, source = tool_snapshot or get_frozen_tool(card), memory.row.source
+    tool_snapshot, source = tool_snapshot or get_frozen_tool(card), get_source(memory.row.source_id)
     return PolicyRequest.for_tool(
         card.tool.name,
         source=card.tool.source,
@@ -209,8 +209,11 @@ def _get_program(memory: RunMemory) -> str:
     return memory.board.context.program or memory.row.protocol
 
 
-def _describe_moment(memory: RunMemory, question: PolicyRequest) -> dict[str, Any]:
-    """Return the circumstances of the evaluation, with the program if the protocol does not tell it."""
+def describe_moment(memory: RunMemory, question: PolicyRequest) -> dict[str, Any]:
+    """Return the circumstances of the evaluation.
+
+    They name the program if the protocol does not tell it.
+    """
     program = memory.board.context.program
     return question.moment | ({"program": program} if program else {})
 

@@ -10,9 +10,15 @@ from __future__ import annotations
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import Effect, PolicyDecision
+from toolcards.gate import emergency, policy_store
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import is_stricter
-from toolcards.gate.decisions.evaluation import build_decision_fact, reevaluate_call
+from toolcards.gate.decisions.evaluation import (
+    build_decision_fact,
+    build_policy_request,
+    describe_moment,
+    reevaluate_call,
+)
 from toolcards.gate.questions.opening import open_approval
 from toolcards.gate.refusals import CallChanged
 from toolcards.gate.writer.cache.run_memory import RunMemory
@@ -29,6 +35,8 @@ def recheck_approval(
 
     `can_wait` False: the agent cannot wait for another answer, so a stricter policy denies the call.
     """
+    if is_decided_alike(memory, card, tx.now):
+        return None
     decision = reevaluate_call(memory, card, tx.now)
     if decision.effect is Effect.DENY:
         revoke_and_deny(tx, memory, row, card, decision)
@@ -41,6 +49,27 @@ def recheck_approval(
         approval = {"id": pk, "state": "pending", "poll": f"/api/v1/approvals/{pk}?wait=25"}
         return CallChanged("The policy now requires approval of this call.", code="policy_changed", approval=approval)
     return None
+
+
+def is_decided_alike(memory: RunMemory, card: Card, now: float) -> bool:
+    """Return whether policy would allow the call again, without evaluating its rules.
+
+    So it is if rules or the default allowed it, in the same version and the same circumstances, and no rule of the
+    version depends on time or on other calls.
+    """
+    verdict = card.decision
+    if verdict is None or verdict.effect != Effect.ALLOW or verdict.code not in ("rule_allowed", "default"):
+        return False
+    if emergency.is_kill_switch_on():
+        return False
+    try:
+        policy = policy_store.get_active_policy()
+    except (policy_store.UnreadablePolicy, policy_store.NoActivePolicy):
+        return False
+    if policy.version != verdict.version or policy.changes_with_time:
+        return False
+    moment = describe_moment(memory, build_policy_request(memory, card, policy, now=now))
+    return moment | {"now": now} == {**verdict.moment, "now": now}
 
 
 def revoke_and_deny(tx: Transaction, memory: RunMemory, row: Approval, card: Card, decision: PolicyDecision) -> None:
