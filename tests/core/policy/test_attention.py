@@ -66,6 +66,7 @@ def count_questions_with_lasting_answers(starter: str) -> tuple[Counter[str], li
     return counts, dangers
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("starter", MOST_ASKED)
 def test_a_starter_asks_no_more_questions_than_before(starter: str) -> None:
     calls = [call for session in SESSIONS.values() for call in session]
@@ -73,6 +74,7 @@ def test_a_starter_asks_no_more_questions_than_before(starter: str) -> None:
     assert {truth: questions[truth] for truth in TRUTHS if questions[truth] > MOST_ASKED[starter][truth]} == {}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("starter", MOST_ASKED_WITH_ANSWERS)
 def test_with_lasting_answers_a_person_is_asked_no_more_than_before(starter: str) -> None:
     questions, dangers = count_questions_with_lasting_answers(starter)
@@ -98,6 +100,7 @@ def test_no_class_of_work_covers_a_dangerous_call_of_its_own_project() -> None:
     assert allowed_calls == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("starter", MOST_UNASKED)
 def test_no_ordinary_call_is_denied_and_what_is_never_wanted_is(starter: str) -> None:
     calls = [call for session in SESSIONS.values() for call in session]

@@ -135,6 +135,7 @@ def decide_briefly(policy, request):
     return decision.effect, decision.ask.severity if decision.ask else ""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", FORMER)
 @pytest.mark.parametrize("default", [None, "allow", "ask", "deny"])
 def test_the_new_form_of_a_starter_decides_the_calls_of_the_corpus_as_the_former_or_asks_less(name, default):
