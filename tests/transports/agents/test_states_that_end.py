@@ -90,6 +90,10 @@ USER, TOOL = (
 RUN, RESULT_B = WRITING[0], ag("TOOL_CALL_RESULT", messageId="m", toolCallId="b", content="ok")
 
 
+def answer_by_id(approval: str, *, approved: bool) -> Frame:
+    return {"type": "approval.responded", "approval_id": approval, "approved": approved}
+
+
 def chunks(*calls: str, skip: int = 0) -> list[Frame]:
     """The chunks of calls in that order, without the first ones; `-` is a text."""
     pieces = {call: iter(['{"x"', ":[1,", "2]}"]) for call in calls}
@@ -333,6 +337,11 @@ STORIES: dict[str, tuple[str, list[list[Frame]], list[Frame]]] = {
     "two questions about a call": (
         "native", [[*NATIVE, native("approval.requested", approval_id="b")]],
         [{"state": "approval-requested", "anomalies": ["protocol-violation"], "approval": {"source_id": "b"}}],
+    ),
+    "an answer to the first of them comes after a denial": (
+        "native", [[*NATIVE, native("approval.requested", approval_id="b"), answer_by_id("b", approved=False),
+                    answer_by_id("a", approved=True)]],
+        [{"state": DENIED, "anomalies": ["protocol-violation", "late-response"], "approval": {"source_id": "b"}}],
     ),
     "an error is a list of blocks": (
         "native", [[NATIVE[0], native("tool.output.error", error=[{"type": "text", "text": "no"}])]],

@@ -85,6 +85,7 @@ class CardApproval:
     lasting_rule: str = ""  # the rule that the answer wrote, for calls like this one
     policy_version: int = 0  # the version that has it
     review: dict[str, Any] | None = None  # the answer of the reviewer: by, answer, reason, note, prompt_sha256
+    former_ids: tuple[str, ...] = ()  # the wire's ids of the requests that this one replaced
     twin: str = ""  # the approval of the same call whose answer it waits for, so that people see one question
 
 

@@ -96,6 +96,8 @@ def _load_part(cls: type, values: dict[str, Any]) -> Any:
         values["by"] = Actor(**values["by"])
     if "would" in values:
         values["would"] = tuple(values["would"])
+    if "former_ids" in values:
+        values["former_ids"] = tuple(values["former_ids"])
     if "escalated" in values:
         values["escalated"] = tuple((name, timestamp) for name, timestamp in values["escalated"])
     return cls(**values)

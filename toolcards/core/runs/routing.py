@@ -144,7 +144,8 @@ class Router(InputRouter):
 
     def _find_by_approval(self, source_id: str) -> int:
         for ordinal, card in reversed(self._state.cards.items()):
-            if card.approval and source_id in (card.approval.source_id, card.approval.id) and not card.removed:
+            approval = card.approval
+            if approval and not card.removed and source_id in (approval.source_id, approval.id, *approval.former_ids):
                 return ordinal
         return 0
 

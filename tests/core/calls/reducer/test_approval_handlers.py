@@ -31,6 +31,20 @@ def test_rule_11_an_answer_to_another_question_counts_not() -> None:
     assert (card.state, codes(card)) == (S.APPROVAL_REQUESTED, ["late-response"])
 
 
+@pytest.mark.parametrize("former", [1, 8])
+@pytest.mark.parametrize("approved", [True, False])
+@pytest.mark.parametrize("answers", [[], [False]])
+def test_rule_11_an_answer_to_a_replaced_request_changes_nothing_and_is_marked(
+    answers: list[bool], approved: bool, former: int
+) -> None:
+    requests = [f.ApprovalRequested("c", source_id=f"q{number}") for number in range(former + 1)]
+    own_answers = [f.ApprovalAnswered("", each, source_id=f"q{former}") for each in answers]
+    before = card_after(READY, *requests, *own_answers)
+    after = card_after(READY, *requests, *own_answers, f.ApprovalAnswered("", approved, source_id="q0"))
+    assert (after.state, after.approval) == (before.state, before.approval)
+    assert codes(after) == ["protocol-violation", "late-response"]
+
+
 def test_rule_11_automatic_requests_do_not_wait() -> None:
     board = play(READY, f.ApprovalRequested("c", source_id="q1", automatic=True))
     assert (board.find("c").state, board.status) == (S.APPROVAL_REQUESTED, "running")  # type: ignore[union-attr]

@@ -9,6 +9,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import BY_SOURCE, EDITED, Card, CardApproval, CardDecision, CardPermit, ToolCallState
 
 S = ToolCallState
+_MAX_FORMER_IDS = 8
 
 
 def record_decision(card: Card, fact: f.PolicyDecided) -> Card:
@@ -64,12 +65,14 @@ def open_approval(card: Card, fact: f.ApprovalRequested) -> Card:
         card = card.replace(tool=replace(card.tool, name=fact.tool, kind=fact.kind or card.tool.kind))
     if fact.input is not None and not card.has_input:
         card = card.replace(input=fact.input, has_input=True)
-    if _is_second_request(card, fact):
+    new_approval = _build_approval(fact)
+    if approval is not None and _is_second_request(card, fact):
         card = card.with_anomaly("protocol-violation", fact.at)
+        new_approval = replace(new_approval, former_ids=(*approval.former_ids, approval.source_id)[-_MAX_FORMER_IDS:])
     times = replace(card.times, started=card.times.started or fact.at, requested=fact.at, decided=0.0, finished=0.0)
     return card.replace(
         state=S.APPROVAL_REQUESTED, soft=False, cause=None, error=None, awaiting_client=False, resumed=False,
-        approval=_build_approval(fact), times=times,
+        approval=new_approval, times=times,
     )  # fmt: skip
 
 
