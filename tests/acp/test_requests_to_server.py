@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.support import gating
 from tests.support.server import Server
 from toolcards.client.common.canonical_json import digest
@@ -41,6 +43,67 @@ def test_an_edit_is_asked_about_with_its_difference_and_path(server: Server) -> 
     result = {"method": "session/update", "params": {"sessionId": "S", "update": update}}
     call = post(server, "acp-edit", (">", answer), ("<", result))
     assert (call["state"], call["input"], call["anomalies"]) == ("output-available", EDIT, [])
+
+
+def update(status: str, about: str = "tool_call_update", **fields: Any) -> tuple[str, dict[str, Any]]:
+    report = {"sessionUpdate": about, "toolCallId": "replace-1", **({"status": status} if status else {}), **fields}
+    return "<", {"method": "session/update", "params": {"sessionId": "S", "update": report}}
+
+
+ANOTHER = [DIFF | {"newText": "a=3"}]
+STORIES = {
+    "announced, and done without content": (
+        [("tool_call", "pending", EDIT), ("tool_call_update", "completed", {})], EDIT, None,
+    ),
+    "announced without a status": ([("tool_call", "", EDIT), ("tool_call_update", "completed", {})], EDIT, None),
+    "shown after the announcement": (
+        [("tool_call", "pending", {"title": "Edit", "kind": "edit"}), ("tool_call_update", "", {"content": [DIFF]}),
+         ("tool_call_update", "completed", {})],
+        {"content": [DIFF]}, None,
+    ),
+    "shown as it runs": (
+        [("tool_call", "in_progress", EDIT), ("tool_call_update", "completed", {})], EDIT, [DIFF],
+    ),
+    "changed before it runs": (
+        [("tool_call", "pending", EDIT), ("tool_call_update", "pending", {"content": ANOTHER}),
+         ("tool_call_update", "completed", {})],
+        {"content": ANOTHER}, None,
+    ),
+    "with its input later": (
+        [("tool_call", "pending", EDIT | {"rawInput": {}}), ("tool_call_update", "", {"rawInput": {"path": "a.py"}}),
+         ("tool_call_update", "", {"content": [DIFF]}), ("tool_call_update", "completed", {"content": [DIFF]})],
+        {"path": "a.py"}, [DIFF],
+    ),
+    "failed without content": ([("tool_call", "pending", EDIT), ("tool_call_update", "failed", {})], EDIT, None),
+    "progress in words, and done without content": (
+        [("tool_call", "in_progress", {"title": "Edit", "content": [{"content": {"text": "at work"}}]}),
+         ("tool_call_update", "completed", {})],
+        None, "at work",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reports", "shown_input", "output"), [pytest.param(*row, id=name) for name, row in STORIES.items()]
+)
+def test_what_an_open_call_shows_stays(
+    server: Server, reports: list[tuple[str, str, Any]], shown_input: Any, output: Any, request: Any
+) -> None:
+    messages = [update(status, about, **fields) for about, status, fields in reports]
+    call = post(server, f"acp-{list(STORIES).index(request.node.callspec.id)}", *messages)
+    assert (call["input"], call["output"], call["anomalies"]) == (shown_input, output, [])
+
+
+def test_a_request_adds_to_what_its_call_has_shown(server: Server) -> None:
+    announced = update("pending", "tool_call", **EDIT)
+    call = post(server, "acp-shown", announced, request_permission(title="Edit?"))
+    asked_input = EDIT | {"title": "Edit?"}
+    assert (call["input"], call["approval"]["args_sha256"]) == (asked_input, digest(asked_input))
+    call = post(server, "acp-shown-again", announced, request_permission(**EDIT | {"content": ANOTHER}))
+    assert call["input"] == EDIT | {"content": ANOTHER}
+    changed = update("pending", content=ANOTHER)
+    call = post(server, "acp-changed-later", announced, request_permission(title="Edit?"), changed)
+    assert call["approval"]["args_sha256"] == digest(call["input"]) == digest({"content": ANOTHER})
 
 
 def test_a_raw_input_stays_what_is_asked(server: Server) -> None:

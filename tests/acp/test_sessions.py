@@ -143,6 +143,21 @@ def test_a_request_may_leave_out_what_was_reported(sessions: Sessions) -> None:
     assert find(sessions, rawInput={}).args == {"command": "ls -l"}
 
 
+def test_a_request_may_leave_out_the_difference_that_was_shown(sessions: Sessions) -> None:
+    diff = {"type": "diff", "path": "a.py", "oldText": "1", "newText": "2"}
+    update(sessions, "tool_call", "c1", title="Edit", kind="edit", content=[diff])
+    edit = {"title": "Edit?", "kind": "edit", "content": [diff]}
+    assert find(sessions, title="Edit?").args == edit
+    another = [diff | {"newText": "3"}]
+    assert find(sessions, title="Edit?", content=another).args == edit | {"content": another}
+    update(sessions, "tool_call_update", "c1", content=another)
+    assert find(sessions, title="Edit?").args == {"title": "Edit?", "content": another}
+    update(sessions, "tool_call_update", "c1", rawInput={"path": "a.py"})
+    assert find(sessions, title="Edit?").args == {"path": "a.py"}
+    update(sessions, "tool_call_update", "c1", status="completed")
+    assert find(sessions, title="Edit?").args == {"title": "Edit?", "rawInput": None}
+
+
 def test_what_the_request_says_counts(sessions: Sessions) -> None:
     update(sessions, "tool_call", "c1", title="look", kind="read", rawInput={"a": 1})
     call = find(sessions, name="wipe", kind="delete", rawInput={"b": 2})

@@ -188,6 +188,7 @@ def test_a_call_has_the_most_exact_name_that_is_there(fields: dict[str, Any], na
     assert started == f.InputStarted("c", name, title=fields.get("title") or "")
 
 
+DIFF = {"type": "diff", "path": "a.py", "oldText": "a=1", "newText": "a=2"}
 REPORTS = [
     ("a call with its input", update("tool_call", name="t", kind="read", rawInput={"q": 1}),
      [f.InputStarted("c", "t", kind="read"), f.InputReady("c", "t", {"q": 1}, True)]),
@@ -205,7 +206,16 @@ REPORTS = [
     ("a result of false", report("completed", rawOutput=False), [f.OutputReady("c", False)]),
     ("a result in words alone", report("completed", content=[{"content": {"text": "x"}}]),
      [f.OutputReady("c", "x")]),
-    ("no result", report("completed"), [f.OutputReady("c", None)]),
+    ("no result", report("completed"), [f.OutputReady("c", None, unchanged=True)]),
+    ("a difference that is announced", update("tool_call", name="t", kind="edit", content=[DIFF]),
+     [f.InputStarted("c", "t", kind="edit"),
+      f.InputReady("c", "t", {"kind": "edit", "content": [DIFF]}, True, described=True)]),
+    ("a difference before the call runs", report("pending", content=[DIFF]),
+     [f.InputReady("c", "", {"content": [DIFF]}, True, report=True, described=True)]),
+    ("a difference next to an input", report("pending", content=[DIFF], rawInput={"q": 1}),
+     [f.InputReady("c", "", {"q": 1}, True, report=True)]),
+    ("a text before the call runs", report("pending", content=[{"content": {"text": "a"}}]), []),
+    ("a difference as the result", report("completed", content=[DIFF]), [f.OutputReady("c", [DIFF])]),
     ("exit code 0", report("completed", rawOutput=exited(0)), [f.OutputReady("c", "text")]),
     ("exit code 2", report("completed", rawOutput=exited(2)), [f.OutputFailed("c", "text", "exit_status")]),
     ("an exit code without output", report("completed", rawOutput=exited(2, "")),

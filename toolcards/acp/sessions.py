@@ -10,7 +10,7 @@ from typing import Any
 
 from toolcards.client import Run, Toolcards
 from toolcards.client.common.canonical_json import digest
-from toolcards.client.common.tool_results import describe_request
+from toolcards.client.common.tool_results import add_request, describe_request, is_exact
 
 Message = dict[str, Any]
 LONGEST = 600_000  # characters of one message; longer ones are copied without their bulky parts
@@ -167,8 +167,11 @@ class Sessions:
         call_fields = self.calls.setdefault(key, {})
         if begins:
             call_fields["tool"] = find_tool_name(update)
+        description = describe_request(update)
         if isinstance(update.get("rawInput"), dict) and update["rawInput"]:
             call_fields["input"] = update["rawInput"]
+        elif description is not None and is_exact(description):
+            call_fields["shown"] = description
         if update.get("kind"):
             call_fields["kind"] = update["kind"]
         if update.get("status") in FINAL_STATUSES:  # what is left says only that the id may come again
@@ -191,7 +194,8 @@ class Sessions:
         if isinstance(raw_input, dict) and raw_input:
             args: Message = raw_input
         else:
-            args = call_fields.get("input") or describe_request(requested_call) or {}
+            description = describe_request(requested_call) or {}
+            args = call_fields.get("input") or add_request(call_fields.get("shown", {}), description) or description
         tool = find_declared_name(requested_call) or call_fields.get("tool") or find_tool_name(requested_call)
         kinds = [each["kind"] for each in (call_fields, requested_call) if isinstance(each.get("kind"), str)]
         return RequestedCall(call_id, {"name": tool, **({"kind": kinds[-1]} if kinds else {})}, args)

@@ -28,6 +28,7 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of an option's id: allow_once, all
 _YES, _YES_UNLESS_NO = ("allow", "approve", "accept", "proceed", "yes"), ("once", "always")
 _NO = ("reject", "deny", "denied", "never", "cancel", "abort", "refuse", "decline", "disallow", "disapprove")
 _NO_TOOL = re.compile(r"The arguments provided to the tool are invalid: Model tried to call unavailable tool '([^']*)'")
+_FINAL_STATUSES = ("completed", "failed", "cancelled")
 _ENDS: dict[str, f.Outcome] = {"cancelled": "aborted"}
 
 
@@ -175,7 +176,7 @@ def _read_tool_call_update(update: Payload) -> Facts:
     reader = STATUS.get(_get_text(update, "status"))
     report = update.get("sessionUpdate") == "tool_call_update"
     facts = reader(update) if reader is not None else _read_terminal(update)
-    return [*_read_input(update, report=report), *facts]
+    return [*_read_input(update, report=report), *_read_description(update, report=report), *facts]
 
 
 def _read_terminal(update: Payload) -> Facts:
@@ -191,6 +192,14 @@ def _read_input(update: Payload, *, report: bool = False) -> Facts:
     return [f.InputReady(update["toolCallId"], "", raw_input, True, report=report)]
 
 
+def _read_description(update: Payload, *, report: bool) -> Facts:
+    """Read the difference that an open call shows; the updates that follow need not repeat it."""
+    description = results.describe_request(update)
+    if description is None or not results.is_exact(description) or update.get("status") in _FINAL_STATUSES:
+        return []
+    return [f.InputReady(update["toolCallId"], "", description, True, report=report, described=True)]
+
+
 def _read_progress(update: Payload) -> Facts:
     output = _get_output(update)
     return [] if output in (None, "") else [f.OutputPartial(update["toolCallId"], output)]
@@ -204,7 +213,8 @@ def _read_result(update: Payload) -> Facts:
         return [f.InputInvalid(call, unknown_tool[1], None, str(output), "no_such_tool")]
     if "exit" in metadata and metadata["exit"] is None:  # the shell was killed: by a cancellation
         return [f.CallClosed(call, "aborted", reason=str(output or ""))]
-    return _read_exit_error(update) or [f.OutputReady(call, output)]
+    is_unchanged = update.keys().isdisjoint({"content", "rawOutput"})
+    return _read_exit_error(update) or [f.OutputReady(call, output, unchanged=is_unchanged)]
 
 
 def _read_exit_error(update: Payload) -> Facts:

@@ -15,7 +15,10 @@ from typing import Any
 
 from .json_text import is_same_json, parse
 
-__all__ = ["ToolResult", "describe_request", "find_exit_code", "find_media", "format_result", "is_exact", "read_result"]
+__all__ = [
+    "ToolResult", "add_request", "describe_request", "find_exit_code", "find_media", "format_result", "is_description",
+    "is_exact", "read_result",
+]  # fmt: skip
 
 _RESULT = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})  # members of an MCP result
 _NAMES = {"structured_content": "structuredContent", "is_error": "isError", "meta": "_meta"}
@@ -202,10 +205,26 @@ def describe_request(call: dict[str, Any]) -> dict[str, Any] | None:
     return parts if _has_difference(parts.get("content")) else parts | {_UNREPORTED: None}
 
 
+def add_request(shown: Any, request: Any) -> Any:
+    """Return a call's input with what a request shows of it, which is only what changed.
+
+    Only descriptions change: an input that the agent reported stays.
+    """
+    if not (is_description(shown) and is_description(request)):
+        return shown
+    parts = {name: part for name, part in (shown | request).items() if name != _UNREPORTED}
+    return parts if _has_difference(parts.get("content")) else parts | {_UNREPORTED: None}
+
+
 def is_exact(value: Any) -> bool:
     """Return whether an equal input means the same call."""
-    is_incomplete = isinstance(value, dict) and _UNREPORTED in value and value[_UNREPORTED] is None
-    return not (is_incomplete and value.keys() <= {*_PARTS, _UNREPORTED})
+    return not (is_description(value) and _UNREPORTED in value)
+
+
+def is_description(value: Any) -> bool:
+    """Return whether an input is only what the agent shows of its call."""
+    is_shaped = isinstance(value, dict) and value.keys() <= {*_PARTS, _UNREPORTED} and value.get(_UNREPORTED) is None
+    return is_shaped and (_UNREPORTED in value or _has_difference(value.get("content")))
 
 
 def _has_difference(content: Any) -> bool:

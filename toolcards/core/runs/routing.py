@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolcards.client.common.json_text import is_same_json
-from toolcards.client.common.tool_results import read_result
+from toolcards.client.common.tool_results import is_description, read_result
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.runs.input_routing import INPUT_FACTS, InputRouter, Routed, is_further_question
@@ -58,6 +58,8 @@ class Router(InputRouter):
     def _route_ready(self, fact: f.InputReady) -> list[Routed]:
         """Route a complete input; one of a provider may continue a question under another id."""
         if fact.past and self._state.list_ordinals(fact.call_id):
+            return []
+        if fact.described and (card := self._state.find(fact.call_id)) and not _takes_description(card):
             return []
         question = self._find_continued(fact) if fact.provider_executed and fact.has_input else None
         if question is None:
@@ -232,6 +234,12 @@ class Router(InputRouter):
             return [] if is_history else [(card.ordinal if card else 0, fact)]
         open_calls = (card for card in self._state.list_open_cards() if not card.lane and not card.soft)
         return [(card.ordinal, replace(fact, call_id=card.call_id)) for card in open_calls]
+
+
+def _takes_description(card: Card) -> bool:
+    """Return whether no input of the call is known but what its agent shows of it."""
+    is_open = card.decision is None and not card.finished
+    return is_open and (not card.has_input or is_description(card.input))
 
 
 def _read_output(fact: f.OutputReady | f.SnapshotReceived) -> f.AnyFact:

@@ -12,6 +12,7 @@ from typing import Any
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import AskTerms
+from toolcards.core.calls.reducer.approval_handlers import add_requested_input
 from toolcards.core.runs import sequence_set
 from toolcards.core.runs.run_end import ends_run
 from toolcards.core.runs.sequence_set import SequenceNumber, TooManyGaps
@@ -295,6 +296,4 @@ def _open_own_question(memory: RunMemory, fact: f.ApprovalRequested) -> f.Approv
 
 def _digest_requested(card: Card | None, fact: f.ApprovalRequested) -> str:
     """Return the digest of the input that the approval is about, which the fact itself can bring."""
-    if card is None or (not card.has_input and fact.input is not None):
-        card = (card or Card("")).replace(input=fact.input, has_input=fact.input is not None)
-    return digest_input(card)
+    return digest_input(add_requested_input(card or Card(""), fact))

@@ -20,7 +20,7 @@ SHORTEST = [
     ('{"type":"input-ready","call_id":"c"}', f.InputReady,
      {"call_id": "c", "tool": "", "input": None, "has_input": False, "attempt": 1, "title": "", "source": "",
       "kind": "", "lane": "", "parent_call": "", "per_step": False, "provider_executed": False, "again": False,
-      "report": False, "note": "", "alias": "", "past": False, "folder": ""}),
+      "report": False, "note": "", "alias": "", "past": False, "described": False, "folder": ""}),
     ('{"type":"input-invalid","call_id":"c"}', f.InputInvalid,
      {"call_id": "c", "tool": "", "input": None, "message": "", "code": "invalid_input", "per_step": False,
       "dynamic": False}),

@@ -11,7 +11,8 @@ from toolcards.core.calls.facts.outcome_facts import OutcomeFact
 
 SHORTEST = [
     ('{"type":"output-partial","call_id":"c"}', f.OutputPartial, {"call_id": "c", "output": None}),
-    ('{"type":"output-ready","call_id":"c"}', f.OutputReady, {"call_id": "c", "output": None, "message_id": ""}),
+    ('{"type":"output-ready","call_id":"c"}', f.OutputReady,
+     {"call_id": "c", "output": None, "message_id": "", "unchanged": False}),
     ('{"type":"output-failed","call_id":"c"}', f.OutputFailed,
      {"call_id": "c", "message": "", "code": "", "retryable": None, "authority": "", "phase": "", "after_ms": None,
       "output": None}),

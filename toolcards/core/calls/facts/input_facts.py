@@ -80,6 +80,7 @@ class InputReady:
     again: bool = False  # the same call again, after its run was lost
     report: bool = False  # the wire repeats a call that it announced before: never starts another call while it runs
     note: str = ""  # what the agent says about the call when it asks for it
+    described: bool = False  # only what the wire shows of a call (see `tool_results`), until its input comes
     past: bool = False  # a list of messages shows the call: one that is known stays as it is, and it is not decided
     alias: str = ""  # the id under which the wire continues the call (hosted tools, after their approval)
     folder: str = ""  # in which the call works; "" is the run's root, "?" is unknown

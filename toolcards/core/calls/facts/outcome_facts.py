@@ -35,13 +35,17 @@ class OutputPartial:
 
 @dataclass(frozen=True, slots=True)
 class OutputReady:
-    """The tool's result, which may be None, 0, false or "". `message_id` is the wire's."""
+    """The tool's result, which may be None, 0, false or "". `message_id` is the wire's.
+
+    `unchanged`: the wire reports only what changed, and no output, so the partial one is the result.
+    """
 
     type: ClassVar[str] = "output-ready"
     call_id: str
     output: Any = None
     message_id: str = ""
     at: float = 0.0
+    unchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

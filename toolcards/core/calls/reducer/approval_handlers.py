@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from toolcards.client.common.tool_results import add_request
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import BY_SOURCE, EDITED, Card, CardApproval, CardDecision, CardPermit, ToolCallState
 
@@ -63,8 +64,7 @@ def open_approval(card: Card, fact: f.ApprovalRequested) -> Card:
             return card
     if card.state is None and fact.tool:
         card = card.replace(tool=replace(card.tool, name=fact.tool, kind=fact.kind or card.tool.kind))
-    if fact.input is not None and not card.has_input:
-        card = card.replace(input=fact.input, has_input=True)
+    card = add_requested_input(card, fact)
     new_approval = _build_approval(fact)
     if approval is not None and _is_second_request(card, fact):
         card = card.with_anomaly("protocol-violation", fact.at)
@@ -74,6 +74,14 @@ def open_approval(card: Card, fact: f.ApprovalRequested) -> Card:
         state=S.APPROVAL_REQUESTED, soft=False, cause=None, error=None, awaiting_client=False, resumed=False,
         approval=new_approval, times=times,
     )  # fmt: skip
+
+
+def add_requested_input(card: Card, fact: f.ApprovalRequested) -> Card:
+    """Return the card with what its request shows; what policy decided about stays."""
+    if fact.input is None or (card.has_input and card.decision is not None):
+        return card
+    call_input = add_request(card.input, fact.input) if card.has_input else fact.input
+    return card if card.has_input and call_input is card.input else card.replace(input=call_input, has_input=True)
 
 
 def _is_second_request(card: Card, fact: f.ApprovalRequested) -> bool:

@@ -29,7 +29,8 @@ def set_partial_output(card: Card, fact: f.OutputPartial) -> Card:
 def set_output(card: Card, fact: f.OutputReady) -> Card:
     """Set the result."""
     card = _record_permit_result(_flag_ungoverned(card, fact.at), "succeeded")
-    return _end(card, fact.at, S.OUTPUT_AVAILABLE, output=fact.output, has_output=True, output_message=fact.message_id)
+    output = card.output if fact.unchanged and card.preliminary else fact.output
+    return _end(card, fact.at, S.OUTPUT_AVAILABLE, output=output, has_output=True, output_message=fact.message_id)
 
 
 def set_error(card: Card, fact: Any) -> Card:
