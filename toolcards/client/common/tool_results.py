@@ -205,14 +205,14 @@ def describe_request(call: dict[str, Any]) -> dict[str, Any] | None:
     return parts if _has_difference(parts.get("content")) else parts | {_UNREPORTED: None}
 
 
-def add_request(shown: Any, request: Any) -> Any:
-    """Return a call's input with what a request shows of it, which is only what changed.
+def add_request(call_input: Any, request: Any) -> Any:
+    """Return a call's input with what a request shows of it.
 
-    Only descriptions change: an input that the agent reported stays.
+    Requests show what changed. An input that the agent reported stays.
     """
-    if not (is_description(shown) and is_description(request)):
-        return shown
-    parts = {name: part for name, part in (shown | request).items() if name != _UNREPORTED}
+    if not (is_description(call_input) and is_description(request)):
+        return call_input
+    parts = {name: part for name, part in (call_input | request).items() if name != _UNREPORTED}
     return parts if _has_difference(parts.get("content")) else parts | {_UNREPORTED: None}
 
 
@@ -222,7 +222,7 @@ def is_exact(value: Any) -> bool:
 
 
 def is_description(value: Any) -> bool:
-    """Return whether an input is only what the agent shows of its call."""
+    """Return whether an input only describes its call."""
     is_shaped = isinstance(value, dict) and value.keys() <= {*_PARTS, _UNREPORTED} and value.get(_UNREPORTED) is None
     return is_shaped and (_UNREPORTED in value or _has_difference(value.get("content")))
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.core.policy.decision import AskTerms
 from toolcards.core.calls.reducer.approval_handlers import add_requested_input
+from toolcards.core.policy.decision import AskTerms
 from toolcards.core.runs import sequence_set
 from toolcards.core.runs.run_end import ends_run
 from toolcards.core.runs.sequence_set import SequenceNumber, TooManyGaps

@@ -77,7 +77,10 @@ def open_approval(card: Card, fact: f.ApprovalRequested) -> Card:
 
 
 def add_requested_input(card: Card, fact: f.ApprovalRequested) -> Card:
-    """Return the card with what its request shows; what policy decided about stays."""
+    """Return the card with the input that its request shows.
+
+    An input that policy decided about stays.
+    """
     if fact.input is None or (card.has_input and card.decision is not None):
         return card
     call_input = add_request(card.input, fact.input) if card.has_input else fact.input
