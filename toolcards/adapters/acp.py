@@ -28,7 +28,6 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of an option's id: allow_once, all
 _YES, _YES_UNLESS_NO = ("allow", "approve", "accept", "proceed", "yes"), ("once", "always")
 _NO = ("reject", "deny", "denied", "never", "cancel", "abort", "refuse", "decline", "disallow", "disapprove")
 _NO_TOOL = re.compile(r"The arguments provided to the tool are invalid: Model tried to call unavailable tool '([^']*)'")
-_FINAL_STATUSES = ("completed", "failed", "cancelled")
 _ENDS: dict[str, f.Outcome] = {"cancelled": "aborted"}
 
 
@@ -74,8 +73,7 @@ def encode(answer: ApprovalAnswer) -> Payload:
 
 def _read_prompt(msg: Payload) -> Facts:
     """Read a prompt; the proxy adds the folder of its session."""
-    folder = msg.get("_cwd")
-    return [f.RunStarted(root=str(folder) if is_folder(folder) else "")]
+    return [f.RunStarted(root=str(msg["_cwd"]) if is_folder(msg["_cwd"]) else "")]
 
 
 def _read_cancel(msg: Payload) -> Facts:
@@ -176,7 +174,7 @@ def _read_tool_call_update(update: Payload) -> Facts:
     reader = STATUS.get(_get_text(update, "status"))
     report = update.get("sessionUpdate") == "tool_call_update"
     facts = reader(update) if reader is not None else _read_terminal(update)
-    return [*_read_input(update, report=report), *_read_description(update, report=report), *facts]
+    return [*_read_input(update, report=report, is_open=reader in (None, _read_progress)), *facts]
 
 
 def _read_terminal(update: Payload) -> Facts:
@@ -185,19 +183,13 @@ def _read_terminal(update: Payload) -> Facts:
     return [f.OutputPartial(update["toolCallId"], output)] if output else []
 
 
-def _read_input(update: Payload, *, report: bool = False) -> Facts:
-    raw_input = update.get("rawInput")
-    if raw_input in (None, {}):
-        return []
-    return [f.InputReady(update["toolCallId"], "", raw_input, True, report=report)]
-
-
-def _read_description(update: Payload, *, report: bool) -> Facts:
-    """Read the difference that an open call shows; the updates that follow need not repeat it."""
-    description = results.describe_request(update)
-    if description is None or not results.is_exact(description) or update.get("status") in _FINAL_STATUSES:
-        return []
-    return [f.InputReady(update["toolCallId"], "", description, True, report=report, described=True)]
+def _read_input(update: Payload, *, report: bool = False, is_open: bool = False) -> Facts:
+    """Read the raw input, else the difference that an open call shows: later updates need not repeat it."""
+    raw_input, description = update.get("rawInput"), results.describe_request(update)
+    if description is None:
+        return [f.InputReady(update["toolCallId"], "", raw_input, True, report=report)]
+    ready = f.InputReady(update["toolCallId"], "", description, True, report=report, described=True)
+    return [ready] if is_open and results.is_exact(description) else []
 
 
 def _read_progress(update: Payload) -> Facts:
@@ -213,17 +205,16 @@ def _read_result(update: Payload) -> Facts:
         return [f.InputInvalid(call, unknown_tool[1], None, str(output), "no_such_tool")]
     if "exit" in metadata and metadata["exit"] is None:  # the shell was killed: by a cancellation
         return [f.CallClosed(call, "aborted", reason=str(output or ""))]
-    is_unchanged = update.keys().isdisjoint({"content", "rawOutput"})
-    return _read_exit_error(update) or [f.OutputReady(call, output, unchanged=is_unchanged)]
+    unchanged = "content" not in update and "rawOutput" not in update
+    return _read_exit_error(update) or [f.OutputReady(call, output, unchanged=unchanged)]
 
 
 def _read_exit_error(update: Payload) -> Facts:
     """Read the exit code of a program that ran and failed."""
-    raw = _get_object(update, "rawOutput")
-    terminal = _get_object(_get_object(update, "_meta"), "terminal_exit")
-    codes = (results.find_exit_code(each) for each in (_get_object(raw, "metadata"), raw, terminal))
-    code = next((each for each in codes if each is not None), None)
-    if not code:
+    raw, terminal = _get_object(update, "rawOutput"), _get_object(_get_object(update, "_meta"), "terminal_exit")
+    places = (_get_object(raw, "metadata"), raw, terminal)
+    code = next((code for each in places if (code := results.find_exit_code(each)) is not None), 0)
+    if code == 0:
         return []
     text, media = _get_words(update) or f"exit code {code}", results.find_media(update.get("rawOutput"), update)
     return [f.OutputFailed(update["toolCallId"], text, "exit_status", output=media)]
