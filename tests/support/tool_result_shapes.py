@@ -56,9 +56,37 @@ OUTPUTS: list[tuple[str, Any, Any]] = [
     ("ACP: wrapped text", wrap(A, B), "part 1\npart 2"), ("ACP: wrapped picture", wrap(A, IMAGE), [A, IMAGE]),
     ("ACP: a difference", [DIFF], [DIFF]), ("ACP: text and difference", [*wrap(A), DIFF], [A, DIFF]),
     ("ACP: a terminal alone", [TERMINAL], None), ("ACP: terminal and text", [TERMINAL, *wrap(A)], "part 1"),
+    ("MCP Python: a dumped block", {"content": [A | {"annotations": None, "meta": None}]}, "part 1"),
+    ("OpenAI: hosted MCP without an error", {"type": "mcp_call", "output": "x", "error": None},
+     {"type": "mcp_call", "output": "x", "error": None}),
+    ("Copilot: a success", {"resultType": "success", "textResultForLlm": "x"},
+     {"resultType": "success", "textResultForLlm": "x"}),
+    ("any: an own status", {"status": "error", "content": "x"}, {"status": "error", "content": "x"}),
     ("OpenAI: other blocks", [{"type": "output_text", "text": "x"}], [{"type": "output_text", "text": "x"}]),
     ("any: an own list of objects", [{"type": "row", "text": "x"}], [{"type": "row", "text": "x"}]),
     ("any: an own object with content", {"content": "x", "title": "y"}, {"content": "x", "title": "y"}),
+]  # fmt: skip
+
+# What the result itself says to be an error: the client, the result, the error, and the output next to it.
+REPORTED: list[tuple[str, Any, str, Any]] = [
+    ("MCP", {"content": [A], "isError": True}, "part 1", None),
+    ("MCP: more members", {"isError": True, "content": [A, B], "other": 1}, "part 1\npart 2",
+     {"isError": True, "content": [A, B], "other": 1}),
+    ("FastMCP: dumped", {"meta": None, "content": [A], "structured_content": None, "is_error": True}, "part 1", None),
+    ("Anthropic: blocks", {"type": "tool_result", "tool_use_id": "c", "content": [A, IMAGE], "is_error": True},
+     "part 1", [A, IMAGE]),
+    ("Anthropic: text", {"type": "tool_result", "tool_use_id": "c", "content": "no", "is_error": True}, "no", None),
+    ("AutoGen", {"content": "no", "call_id": "c", "is_error": True, "name": "t"}, "no", None),
+    ("AI SDK: error-text", {"type": "error-text", "value": "no"}, "no", None),
+    ("AI SDK: error-json", {"type": "error-json", "value": {"message": "no"}}, "no", None),
+    ("Bedrock", {"toolUseId": "c", "status": "error", "content": [{"text": "no"}]}, "no", None),
+    ("LangChain: a dumped message", {"type": "tool", "content": "no", "status": "error", "tool_call_id": "c",
+                                     "artifact": None}, "no", None),
+    ("LangChain: with an artifact", {"type": "tool", "content": "no", "status": "error", "artifact": {"rows": 1}},
+     "no", {"type": "tool", "content": "no", "status": "error", "artifact": {"rows": 1}}),
+    ("Copilot", {"resultType": "failure", "textResultForLlm": "no"}, "no", None),
+    ("OpenAI: hosted MCP", {"type": "mcp_call", "output": None, "error": {"content": [A]}}, "part 1", None),
+    ("OpenAI: hosted MCP in the AI SDK", {"type": "call", "error": "no"}, "no", None),
 ]  # fmt: skip
 
 FAILURES: list[tuple[str, Any, str]] = [

@@ -42,18 +42,26 @@ class OfferedTool(TypedDict, total=False):
     annotations: dict[str, Any] | None
 
 
-def _read_message(value: Any) -> Any:
-    return format_result(value) if isinstance(value, (list, dict, type(None))) else value
-
-
 class Fault(ProtocolFrame):
     """How a call failed; `after_ms` is what the other side asked to wait (`Retry-After`)."""
 
-    message: Annotated[str, BeforeValidator(_read_message)] = ""
+    message: str = ""
     code: str | None = None
     retryable: bool | None = None
     authority: str | None = None
     after_ms: Annotated[int, Field(ge=0, lt=2**53)] | None = None
+
+
+def _read_failure(error: Any) -> Any:
+    """Return the members of a fault, of a failure in any shape: its text may be in other members."""
+    if not isinstance(error, dict):
+        return None if error is None else {"message": format_result(error)}
+    code, more = error.get("code"), {name: part for name, part in error.items() if name not in Fault.model_fields}
+    message = format_result(error.get("message")) or format_result(more)
+    return error | {"message": message, "code": str(code) if type(code) is int else code}
+
+
+Failure = Annotated[Fault, BeforeValidator(_read_failure)]
 
 
 class RunStartedFrame(NativeFrame):
@@ -168,10 +176,10 @@ class InputInvalidFrame(CallFrame):
     type: Literal["tool.input.invalid"]
     tool: str = ""
     input: Any = None
-    error: Fault | str
+    error: Failure
 
     def to_facts(self) -> Facts:
-        fault = _build_fault(self.error)
+        fault = self.error
         return [f.InputInvalid(self.call_id, self.tool, self.input, fault.message, fault.code or "invalid_input")]
 
 
@@ -247,11 +255,10 @@ class OutputErrorFrame(CallFrame):
     """The call failed."""
 
     type: Literal["tool.output.error"]
-    error: Fault | str | list[Any]
+    error: Failure
 
     def to_facts(self) -> Facts:
-        fault = Fault(message=format_result(self.error)) if isinstance(self.error, list) else _build_fault(self.error)
-        authority = fault.authority or ""
+        fault, authority = self.error, self.error.authority or ""
         failure_fact = f.OutputFailed(
             self.call_id, fault.message, fault.code or "", fault.retryable, authority, after_ms=fault.after_ms
         )
@@ -282,10 +289,6 @@ class RunFinishedFrame(NativeFrame):
 
 def _build_step(step: int | str | None) -> dict[str, Any]:
     return {"name": step} if isinstance(step, str) else {"step": step}
-
-
-def _build_fault(error: Fault | str) -> Fault:
-    return Fault(message=error) if isinstance(error, str) else error
 
 
 Frames = Annotated[

@@ -61,7 +61,7 @@ class Tree:
             return self.write_text(value) if value else '<pre>""</pre>'
         if not isinstance(value, (dict, list)) or not value:
             return f"<pre>{mark_html(format_value(value))}</pre>"
-        if is_table(value):
+        if is_table(value) and not any(self.write_leaf(part) for row in value for part in (row, *row.values())):
             return render_table(value)
         if depth >= self.max_depth:
             return '<p class="muted">Nested deeper than shown here: see the raw text</p>'

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tables import loop_over
-from tests.support.tool_result_shapes import FAILURES, OUTPUTS
+from tests.support.tool_result_shapes import FAILURES, OUTPUTS, REPORTED
 from toolcards.client.common.tool_results import (
     ToolResult,
     describe_request,
@@ -37,12 +37,9 @@ def test_an_error_is_its_text(client: str, value: Any, text: str) -> None:
     assert format_result(value) == text
 
 
-def test_a_result_that_says_that_it_is_an_error_is_one() -> None:
-    blocks = [{"type": "text", "text": "line one"}, {"type": "text", "text": "line two"}]
-    for result in ({"content": blocks, "isError": True}, {"content": blocks, "is_error": True, "meta": None}):
-        assert read_result(result) == ToolResult(None, "line one\nline two")
-    assert read_result({"content": [], "isError": True}) == ToolResult(None, "")
-    assert read_result({"isError": True, "content": blocks, "other": 1}).error is None  # no result of MCP
+@loop_over("client, result, error, output", [*REPORTED, ("MCP: empty", {"content": [], "isError": True}, "", None)])
+def test_a_result_that_says_that_it_is_an_error_is_one(client: str, result: Any, error: str, output: Any) -> None:
+    assert read_result(result) == ToolResult(output, error)
 
 
 @given(value=JSON)

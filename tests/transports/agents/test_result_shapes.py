@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import gating
 from tests.support.server import Server
-from tests.support.tool_result_shapes import FAILURES, IMAGE, OUTPUTS, PNG, wrap
+from tests.support.tool_result_shapes import FAILURES, IMAGE, OUTPUTS, PNG, REPORTED, A, wrap
 from tests.support.voter import Voter
 
 LINES = {"acp": "application/x-ndjson", "native": "application/x-ndjson", "ai-sdk": "text/event-stream"}
@@ -58,6 +58,44 @@ def test_every_failure_of_acp_and_of_the_result_api_has_its_text(server: Server)
     for number, (client, _, text) in enumerate(FAILURES):
         call = calls[f"c{number}"]
         assert (call["state"], call["error"]["message"]) == ("output-error", text), client
+
+
+def test_every_result_that_reports_an_error_is_a_failure_with_its_text(server: Server) -> None:
+    frames: list[dict[str, Any]] = []
+    for number, (_, result, _, _) in enumerate(REPORTED):
+        frames.append({"type": "tool.input.available", "call_id": f"c{number}", "tool": "t", "input": {}})
+        frames.append({"type": "tool.output.available", "call_id": f"c{number}", "output": result})
+    calls = post(server, "native", "shapes-reported", frames)
+    for number, (client, _, error, output) in enumerate(REPORTED):
+        call = calls[f"c{number}"]
+        assert (call["state"], call["error"]["message"], call["output"]) == ("output-error", error, output), client
+
+
+# An error in another shape than the contract's: its text is never lost, and the frame is not refused.
+ODD_ERRORS: list[tuple[Any, str]] = [
+    ({"content": [A], "isError": True}, "part 1"),
+    ({"error": {"message": "no", "code": "E"}}, "no"),
+    ({"stdout": "", "stderr": "no", "exit_code": 2}, "no"),
+    ({"errors": [{"message": "no"}]}, "no"),
+    ({"title": "no", "status": 500}, '{"title": "no", "status": 500}'),
+    ({"message": "no", "code": -32603}, "no"),
+    ({"message": "", "code": 1, "data": {"reason": "no"}}, '{"data": {"reason": "no"}}'),
+    (5, "5"),
+    (False, "false"),
+    ({"message": "", "cause": {"message": "no"}}, '{"cause": {"message": "no"}}'),
+    ({"message": ""}, ""),
+    ([], ""),
+]
+
+
+def test_every_error_of_the_native_protocol_has_its_text(server: Server) -> None:
+    frames: list[dict[str, Any]] = []
+    for number, (error, _) in enumerate(ODD_ERRORS):
+        frames.append({"type": "tool.input.available", "call_id": f"c{number}", "tool": "t", "input": {}})
+        frames.append({"type": "tool.output.error", "call_id": f"c{number}", "error": error})
+    calls = post(server, "native", "shapes-odd", frames)
+    messages = [calls[f"c{number}"]["error"]["message"] for number in range(len(ODD_ERRORS))]
+    assert messages == [text for _, text in ODD_ERRORS]
 
 
 @pytest.mark.parametrize("way", ["acp raw", "acp content", "acp terminal", "native", "claude-code", "result"])
@@ -141,6 +179,8 @@ PICTURES = [
     {"kind": "binary", "data": URL_SAFE, "media_type": "image/jpeg"}, {"images": [PNG]}, [PNG], {"screenshot": PNG},
     f"data:image/png;charset=utf-8;base64,{PNG}", {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"},
     {"type": "content", "value": [{"type": "image-data", "data": PNG, "mediaType": "image/png"}]},
+    {"type": "content", "value": [A, {"type": "media", "data": PNG, "mediaType": "image/png"}]},
+    {"rows": [{"name": "a", "picture": f"data:image/png;base64,{PNG}"}, {"name": "b", "picture": "no"}]},
     {"output": "Image read", "attachments": [{"type": "file", "url": f"data:image/png;base64,{PNG}"}]},
 ]  # fmt: skip
 

@@ -23,8 +23,15 @@ __all__ = [
 _RESULT = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})  # members of an MCP result
 _NAMES = {"structured_content": "structuredContent", "is_error": "isError", "meta": "_meta"}
 _BLOCKS = frozenset({"text", "image", "audio", "resource", "resource_link", "diff"})
-_TEXT_BLOCK = frozenset({"type", "text", "annotations", "_meta", "id", "index", "extras", "citations"})
+_TEXT_BLOCK = frozenset({"type", "text", "annotations", "_meta", "meta", "id", "index", "extras", "citations"})
 _WRAPPERS = frozenset({"content", "terminal"})  # blocks of the Agent Client Protocol around others, or without a text
+_HOSTED = ("call", "mcp_call")  # hosted MCP of OpenAI
+_ERROR_TYPES = ("error-text", "error-json")
+_CALL_IDS = frozenset({"tool_call_id", "toolUseId", "tool_use_id"})
+_ENVELOPE = _CALL_IDS | {
+    "type", "content", "value", "is_error", "isError", "status", "name", "id", "call_id", "resultType",
+    "textResultForLlm",
+}  # fmt: skip
 _STREAMS = ("stdout", "stderr")
 _FULL_TEXTS = ("aggregated_output", "formatted_output")
 _WORDS = (
@@ -58,8 +65,11 @@ def read_result(value: Any) -> ToolResult:
         if value.get("isError") is True:
             return ToolResult(find_media(value), format_result(value))
         return ToolResult(_join_output(value))
-    if isinstance(value, dict) and value.get("type") == "call" and value.get("error"):  # hosted MCP of OpenAI
+    if isinstance(value, dict) and value.get("type") in _HOSTED and value.get("error"):
         return ToolResult(None, format_result(value["error"]) or "The server reported an error.")
+    if isinstance(value, dict) and _reports_error(value):
+        is_known = {name for name, part in value.items() if not _is_wordless(part)} <= _ENVELOPE
+        return ToolResult(find_media(value) if is_known else value, format_result(_get_failed_part(value)))
     blocks = _list_blocks(value)
     return ToolResult(value if blocks is None else _join_blocks(blocks))
 
@@ -141,6 +151,26 @@ def _spell_as_on_wire(value: dict[str, Any]) -> dict[str, Any]:
     if not value.keys() & _NAMES.keys() or not {_NAMES.get(name, name) for name in value} <= _RESULT:
         return value
     return {_NAMES.get(name, name): part for name, part in value.items()}
+
+
+def _reports_error(value: dict[str, Any]) -> bool:
+    """Return whether a result says so by a member that clients have for it.
+
+    Those are Anthropic and AutoGen, AI SDK, LangChain, Bedrock and Copilot.
+    """
+    is_named = not _CALL_IDS.isdisjoint(value) or value.get("type") == "tool"
+    return (
+        value.get("is_error") is True
+        or value.get("isError") is True
+        or (value.get("type") in _ERROR_TYPES and "value" in value)
+        or (value.get("status") == "error" and "content" in value and is_named)
+        or (value.get("resultType") == "failure" and "textResultForLlm" in value)
+    )
+
+
+def _get_failed_part(value: dict[str, Any]) -> Any:
+    """Return what has the words of a failure."""
+    return value["value"] if value.get("type") in _ERROR_TYPES else value.get("content") or value
 
 
 def _is_mcp_result(value: dict[str, Any]) -> bool:
