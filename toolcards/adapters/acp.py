@@ -205,8 +205,8 @@ def _read_result(update: Payload) -> Facts:
         return [f.InputInvalid(call, unknown_tool[1], None, str(output), "no_such_tool")]
     if "exit" in metadata and metadata["exit"] is None:  # the shell was killed: by a cancellation
         return [f.CallClosed(call, "aborted", reason=str(output or ""))]
-    unchanged = "content" not in update and "rawOutput" not in update
-    return _read_exit_error(update) or [f.OutputReady(call, output, unchanged=unchanged)]
+    is_same = "content" not in update and "rawOutput" not in update
+    return _read_exit_error(update) or [f.OutputReady(call, output, unchanged=is_same)]
 
 
 def _read_exit_error(update: Payload) -> Facts:

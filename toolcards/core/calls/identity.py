@@ -37,8 +37,8 @@ def contradicts(card: Card, fact: Any) -> bool:
 def is_nested_or_reused(card: Card, fact: Any) -> bool:
     """Return whether an undecided call's id now names another call.
 
-    That is another tool, or another input after the end of the call or its turn. Repairs and reports of the same call
-    are not.
+    That is another tool, another input after the end of the call or its turn, or one that is begun while the call runs
+    (a tool that calls itself). Repairs and reports of the same call are not.
     """
     if card.state is None or card.removed or isinstance(fact, (f.InputInvalid, f.InputRepaired)):
         return False
@@ -48,7 +48,8 @@ def is_nested_or_reused(card: Card, fact: Any) -> bool:
     if card.tool.name != UNKNOWN_TOOL and fact.tool not in {"", card.tool.name, card.original_tool}:
         return True
     has_ended = card.hard or card.soft or card.awaiting_client
-    if is_start or not has_ended or not card.has_input:
+    is_begun_again = card.segment is not None and card.state is ToolCallState.INPUT_AVAILABLE
+    if is_start or not (has_ended or is_begun_again) or not card.has_input:
         return False
     if fact.has_input:
         return not is_input(card, fact.input)
