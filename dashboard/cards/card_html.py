@@ -82,8 +82,8 @@ class CardHtml:
             f"{render_icon(label.icon)}{mark_html(view.word)}</span>\n"
             f'<h3 id="{escape(self.dom)}-h">{render_icon(view.kind_icon, "kind")}'
             f'<span class="sr">{escape(view.kind)}: </span>'
-            f'<code class="tool">{mark_html(view.card.tool.name)}</code> '
-            f'<span class="sum">{mark_html(view.summary)}</span></h3>\n{self._name_agent()}'
+            f'<span class="sum">{mark_html(view.summary)}</span> '
+            f'<code class="tool">{mark_html(view.card.tool.name)}</code></h3>\n{self._name_agent()}'
             f'<span class="card-end">{self.time}{self._strip()}<a class="permalink"'
             f' href="{escape(self.url)}"'
             ' aria-label="Open this call" title="Open this call">'
@@ -246,7 +246,7 @@ def render_card_line(html: CardHtml, *, is_listed: bool = False) -> str:
         f"<article {html.attributes} data-line{path}{' data-odd' * is_odd}>"
         f'<a class="permalink call-line" id="{escape(html.dom)}-h" href="{escape(html.url)}">'
         f'<b class="st">{mark_html(view.word)}</b>'
-        f' <code class="tool">{mark_html(view.card.tool.name)}</code> <span class="sum">{mark_html(summary)}</span>'
+        f' <span class="sum">{mark_html(summary)}</span> <code class="tool">{mark_html(view.card.tool.name)}</code>'
         f"{_render_remark(html)} {html.time}{_render_origin(html) if is_listed else ''}</a></article>\n"
     )
 

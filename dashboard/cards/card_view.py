@@ -24,12 +24,12 @@ from dashboard.cards.times import Segment, compute_segments, format_duration
 from dashboard.inbox.order import compute_place, read_requested_ms
 from toolcards.client.common import error_codes
 from toolcards.client.common.json_text import is_same_json
-from toolcards.core.calls.call_json import compute_view_sha256, summarize
+from toolcards.core.calls.call_json import compute_view_sha256
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.calls.permissions import is_refused, is_retryable
-from toolcards.core.calls.summary import has_whole_summary
 from toolcards.core.policy.shell.command_lines import find_command_line
 from toolcards.core.risk.assessment import Risk, assess_call_risk, assess_risk
+from toolcards.core.summaries.summary import has_whole_summary, summarize
 from toolcards.gate import can_undo
 from toolcards.models import ToolCall
 

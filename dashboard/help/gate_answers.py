@@ -43,6 +43,7 @@ class Approval(Answer):
     source: str
     risk: ApprovalRisk | None
     questions: list[ApprovalQuestion]
+    summary: str
     call: Call
 
 

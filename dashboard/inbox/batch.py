@@ -21,9 +21,9 @@ from dashboard.cards.page_parts import build_part
 from dashboard.inbox import groups
 from dashboard.inbox.forms import BallotForm, cast_vote, check_lasting_answer, write_fields
 from dashboard.inbox.views import HttpResponseSeeOther, find_return_path, is_htmx_request
-from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import Card
 from toolcards.core.risk.assessment import assess_call_risk
+from toolcards.core.summaries.summary import summarize
 from toolcards.gate import RequestRefused
 from toolcards.models import Approval, ToolCall
 

@@ -21,9 +21,9 @@ from dashboard.cards.payloads import excerpts
 from dashboard.inbox.order import compute_place
 from dashboard.policy.rules.suggestions import COMMANDS
 from toolcards.core.calls.card import Card, CardApproval
-from toolcards.core.calls.summary import summarize
 from toolcards.core.policy.shell.script import read_line
 from toolcards.core.risk.assessment import Risk
+from toolcards.core.summaries.summary import summarize
 from toolcards.models import Approval, ToolCall
 
 MIN_GROUP_SIZE = 2  # calls to a group

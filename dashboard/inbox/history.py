@@ -18,7 +18,7 @@ from dashboard.search.filters import CHUNK, SEARCHED, CallFilters
 from dashboard.search.search_words import list_filter_names, list_search_words
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.facts import Actor
-from toolcards.core.calls.summary import summarize
+from toolcards.core.summaries.summary import summarize
 from toolcards.models import Approval
 
 PAGE = 50

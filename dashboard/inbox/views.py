@@ -25,6 +25,7 @@ from dashboard.form_fields import join_errors
 from dashboard.inbox import groups, history, order
 from dashboard.inbox.forms import ANSWER, BallotForm, cast_vote, check_lasting_answer, convert_answers
 from toolcards import gate
+from toolcards.core.summaries.summary import summarize
 from toolcards.gate import RequestRefused
 from toolcards.models import Approval, Run, Source, ToolCall
 from toolcards.models.prepared_selects import PreparedSelect
@@ -85,7 +86,9 @@ def summarize_queue() -> QueueSummary:
 def approval(request: HttpRequest, pk: str) -> HttpResponse:
     """Show the card of one approval; the address can be shared."""
     approval = get_object_or_404(Approval.objects.select_related("call", "run", "run__source"), pk=pk, asked=True)
-    context = {"approval": approval, "call": approval.call, "reasons": groups.list_recent_reasons()}
+    call = approval.call
+    sentence = summarize(call.as_shown_card())
+    context = {"approval": approval, "call": call, "sentence": sentence, "reasons": groups.list_recent_reasons()}
     return render(request, "approvals/approval.html", context)
 
 

@@ -9,8 +9,8 @@ from django.db import connection
 
 from dashboard.cards import safe_text
 from toolcards import outages
-from toolcards.core.calls.call_json import summarize
 from toolcards.core.risk.assessment import assess_call_risk
+from toolcards.core.summaries.summary import summarize
 from toolcards.gate import emergency
 from toolcards.models import ToolCall
 from toolcards.models.prepared_selects import PreparedSelect
@@ -57,7 +57,7 @@ def read_badge() -> dict[str, Any]:
 def _build_sentence(call: ToolCall, level: str) -> str:
     card = call.as_shown_card()
     risky = "high risk" if level == "high" else ""
-    about = ", ".join(part for part in (card.tool.name, summarize(card)[:80], call.agent, risky) if part)
+    about = ", ".join(part for part in (summarize(card)[:120], call.agent, risky) if part)
     return f"Approval needed: {safe_text.mark_text(about)}. Press n to go there."
 
 

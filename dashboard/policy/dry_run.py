@@ -17,8 +17,8 @@ from dashboard.accounts.access import EDIT_POLICY, needs
 from dashboard.policy import view_models
 from dashboard.policy.forms import TryForm
 from toolcards.client.common import tool_kinds
-from toolcards.core.calls.summary import summarize
 from toolcards.core.policy.decision import PolicyDecision, PolicyRequest, RuleSet, decide
+from toolcards.core.summaries.summary import summarize
 from toolcards.encryption import get_redactor
 from toolcards.gate import is_tool_announced, policy_store
 from toolcards.models import Approval, ToolCall

@@ -20,8 +20,8 @@ from dashboard.policy.rules import call_rule, suggestions
 from dashboard.policy.simulation import impact
 from dashboard.policy.simulation.past_calls import request_for_call
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.summary import summarize
 from toolcards.core.policy.decision import RuleSet, decide
+from toolcards.core.summaries.summary import summarize
 from toolcards.gate import policy_store
 from toolcards.models import PolicyVersion, ToolCall
 

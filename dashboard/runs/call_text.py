@@ -73,9 +73,8 @@ def _build_response(text: str, content_type: str) -> HttpResponse:
 def build_markdown(call: ToolCall, card: Card, page: str) -> str:
     """Return the call as Markdown (CommonMark); `page` is its address."""
     description = describe_call(call, card)
-    blocks = [f"### {quote_inline(card.tool.name)} · {description['label'].word}"]
-    if description["summary"]:
-        blocks.append(quote_inline(description["summary"]))
+    title = description["summary"] or card.tool.name
+    blocks = [f"### {quote_inline(title)} · {description['label'].word}", quote_inline(card.tool.name)]
     blocks.append("\n".join(f"- {line}" for line in _list_facts(call, card, description, page)))
     if card.error is not None and card.error.message:
         blocks += ["**Error**", quote_block(strip_sequences(card.error.message))]

@@ -31,6 +31,7 @@ from dashboard.search.search_words import list_filter_names, list_search_words
 from toolcards import gate
 from toolcards.core.calls.call_json import build_call_json
 from toolcards.core.calls.card import KINDS
+from toolcards.core.summaries.summary import summarize
 from toolcards.gate import ManualOutcome, RefusalAnswer, RequestRefused
 from toolcards.models import ToolCall
 
@@ -64,9 +65,9 @@ def call(request: HttpRequest, run: int, ordinal: int) -> HttpResponse:
     rows = ToolCall.objects.not_removed().select_related("run", "run__source")
     call_row = get_object_or_404(rows, run_id=run, ordinal=ordinal)
     socket = url_helpers.build_run_socket_url(call_row.run, call=ordinal)
-    return render(
-        request, "calls/call.html", {"call": call_row, "story": event_log.list_event_lines(call_row), "socket": socket}
-    )
+    sentence = summarize(call_row.as_shown_card())
+    context = {"call": call_row, "sentence": sentence, "story": event_log.list_event_lines(call_row), "socket": socket}
+    return render(request, "calls/call.html", context)
 
 
 @require_GET

@@ -22,8 +22,9 @@ from dashboard.accounts.access import needs
 from dashboard.cards import labels, safe_text
 from dashboard.cards.times import format_duration
 from dashboard.runs import tables
-from toolcards.core.calls.call_json import build_call_json, summarize
+from toolcards.core.calls.call_json import build_call_json
 from toolcards.core.calls.card import Card
+from toolcards.core.summaries.summary import summarize
 from toolcards.core.text.terminal_sequences import strip_sequences
 from toolcards.models import Run, ToolCall
 from toolcards.transports.api.read_api import load_cards

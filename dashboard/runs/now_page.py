@@ -23,7 +23,7 @@ from dashboard.runs.tables import RunRow, build_run_rows, compute_state_bar
 from dashboard.search.search_terms import get_shown_state
 from toolcards import demo
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.summary import summarize
+from toolcards.core.summaries.summary import summarize
 from toolcards.core.text.terminal_sequences import flatten_text
 from toolcards.models import Run, ToolCall
 

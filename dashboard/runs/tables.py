@@ -16,8 +16,8 @@ from dashboard.cards.times import format_duration
 from dashboard.cards.trace import skipped_frames
 from dashboard.search.filters import NO_RESULT_WORD, CallFilters, CallListPage, RunFilters
 from dashboard.search.search_terms import NO_RESULT
-from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import ToolCallState
+from toolcards.core.summaries.summary import summarize
 from toolcards.models import Run, ToolCall
 
 PAGE = 50

@@ -114,7 +114,7 @@ def wait_for_notification(page: Any, title: str) -> dict[str, Any]:
 
 
 def message_about(approval: str, **fields: Any) -> dict[str, Any]:
-    base = {"tag": "t1", "over": False, "title": "bot wants to run Edit", "body": "a.py", "answers": True}
+    base = {"tag": "t1", "over": False, "title": "bot asks for approval", "body": "a.py", "answers": True}
     return base | {"path": f"/approvals/{approval}/"} | fields
 
 
@@ -122,7 +122,7 @@ def test_a_message_becomes_a_notification_and_its_end_closes_it(server: Server, 
     approval = ask(server, run)["approval"]["id"]
     page = push_page(visit)
     deliver(page, message_about(approval))
-    notification = wait_for_notification(page, "bot wants to run Edit")
+    notification = wait_for_notification(page, "bot asks for approval")
     assert notification["actions"] == ["deny", "approve"] and notification["body"] == "a.py"
     assert notification["data"] == {"path": f"/approvals/{approval}/"} and not notification["silent"]
     deliver(page, message_about(approval, over=True, title="Denied: Edit", answers=False))

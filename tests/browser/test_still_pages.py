@@ -282,7 +282,7 @@ def test_the_first_page_shows_three_that_wait_in_a_line_each_and_the_next_as_the
     withdraw_all(server)
 
 
-@pytest.mark.parametrize(("width", "height"), [(1280, 44), (390, 118), (320, 118)])
+@pytest.mark.parametrize(("width", "height"), [(1280, 44), (640, 80), (390, 142), (320, 142)])
 def test_a_line_names_the_agent_that_asks_and_gets_no_higher(
     server: Server, visit: Open, run: str, width: int, height: int
 ) -> None:
@@ -299,6 +299,21 @@ def test_a_line_names_the_agent_that_asks_and_gets_no_higher(
         expect(line.locator(".asker")).to_be_visible()
         assert line.bounding_box()["height"] <= height
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    withdraw_all(server)
+
+
+@pytest.mark.parametrize("width", [1280, 640, 390])
+def test_a_line_has_room_for_sixty_characters_of_its_sentence(
+    server: Server, visit: Open, run: str, width: int
+) -> None:
+    withdraw_all(server)
+    command = "git push origin fix/rounding-of-the-coupon-total-at-checkout"
+    body = {"run": run, "call_id": run, "tool": "Bash", "args": {"command": command}}
+    assert server.request("POST", "/api/v1/calls/decide", body)[0] == 200
+    page = visit("/", viewport={"width": width, "height": 400})
+    sentence = card(page, run).locator(".card-head .sum")
+    expect(sentence).to_have_text("Push fix/rounding-of-the-coupon-total-at-checkout to origin")
+    assert sentence.evaluate("box => box.scrollWidth <= box.clientWidth && box.scrollHeight <= box.clientHeight + 1")
     withdraw_all(server)
 
 
@@ -336,7 +351,7 @@ def test_a_phone_keeps_lines_for_the_calls_that_wait_and_moves_nothing_for_more(
     expect(waiting_cards).to_have_count(min(3, waiting_before))
     expect(link).to_have_text("2 more waiting" if waiting_before == 5 else "All approvals")
     height = section.bounding_box()["height"]
-    assert height < 30 + lines * 124
+    assert height < 30 + lines * 144
     page.evaluate(WATCH_SHIFTS)
     for n in range(4):
         ask(server, run, call_id=f"{run}-new{n}")
@@ -353,7 +368,7 @@ def test_a_phone_keeps_lines_for_the_calls_that_wait_and_moves_nothing_for_more(
     assert section.bounding_box()["height"] == height
     assert page.evaluate(SUM_SHIFTS) <= 0.1
     page.evaluate(HIDE_PAGE)  # no one looks: empty lines go
-    until(lambda: section.bounding_box()["height"] < 30 + 124)
+    until(lambda: section.bounding_box()["height"] < 30 + 144)
 
 
 def test_a_high_risk_opens_before_it_is_approved_from_the_first_page(server: Server, visit: Open, run: str) -> None:

@@ -34,7 +34,7 @@ def test_the_public_library_verifies_our_signature(webhook: Webhook, receiver: R
         assert verifier["type"].startswith("tool.execute.") and verifier["data"]["run_id"] == "r"
     assert [json.loads(body)["type"][13:] for _, body in receiver.requests] == ["before", "error", "settled"]
     assert not Delivery.objects.exclude(state="delivered").exists()
-    assert b"rm" not in receiver.requests[0][1].replace(b'"summary": "rm"', b"")
+    assert b"rm" not in receiver.requests[0][1].replace(b'"summary": "Run rm"', b"")
 
 
 def test_both_secrets_sign_while_one_replaces_the_other(webhook: Webhook, receiver: Receiver, a_run: Any) -> None:

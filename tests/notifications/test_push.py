@@ -70,7 +70,9 @@ def test_a_waiting_call_arrives_encrypted_with_both_answers(
     (message,) = read(service)
     ask = call.as_card().approval
     assert path == "/push/one" and message["path"] == f"/approvals/{ask.id}/" and message["answers"]
-    assert "bash" in message["title"] and "git push" in message["body"] and "\n" not in message["body"]
+    assert (
+        message["title"].endswith("asks for approval") and "git push" in message["body"] and "\n" not in message["body"]
+    )
     assert SECRET not in json.dumps(message) and b"git push" not in body
     assert headers["Content-Encoding"] == "aes128gcm" and headers["Urgency"] == "high"
     assert 0 < int(headers["TTL"]) <= 86_400 and headers["Topic"] == message["tag"] and len(message["tag"]) == 32

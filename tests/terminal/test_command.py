@@ -40,7 +40,7 @@ def test_what_waits_is_listed(run: Any, question: Any) -> None:
     approval = question("Bash", {"command": "git push origin main"})
     code, out, _ = run("list")
     assert code == 0 and [line.split()[0] for line in out.splitlines()] == [approval]
-    assert "git push origin main" in out
+    assert "Push main to origin  Bash" in out
     (entry,) = json.loads(run("list", "--json")[1])
     assert (entry["id"], entry["call"]["input"]) == (approval, {"command": "git push origin main"})
 

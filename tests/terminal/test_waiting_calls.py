@@ -20,7 +20,13 @@ def build_entry(value: Any, **more: Any) -> dict[str, Any]:
         "approval": {"args_sha256": "a" * 64, "view_sha256": "b" * 64, "edited": None, "reason": None},
         "decision": {"reason": "It sends data."},
     }  # fmt: skip
-    entry = {"id": "apr_1", "requested_at": "2026-11-29T10:00:00Z", "source": "laptop", "call": call}
+    entry = {
+        "id": "apr_1",
+        "requested_at": "2026-11-29T10:00:00Z",
+        "source": "laptop",
+        "call": call,
+        "summary": "Push main\nto origin",
+    }
     return entry | {"risk": {"level": "high", "reasons": ["deletes files"]}, "questions": []} | more
 
 
@@ -35,15 +41,18 @@ def build_entry(value: Any, **more: Any) -> dict[str, Any]:
 ])  # fmt: skip
 def test_the_input_is_shown_line_by_line(value: Any, lines: list[str]) -> None:
     call = list(draw(WaitingCall.parse(build_entry(value))))
-    assert call[3:] == lines
-    assert call[0].startswith("Bash · coder › helper · high risk · ")
-    assert call[1:3] == ["  It sends data.", "  deletes files"]
+    assert call[4:] == lines
+    assert call[0] == "Push main to origin"
+    assert call[1].startswith("Bash · coder › helper · high risk · ")
+    assert call[2:4] == ["  It sends data.", "  deletes files"]
 
 
 @given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 @draw_examples(200)
 def test_no_text_of_an_agent_reaches_the_terminal_as_a_control(value: Any) -> None:
-    question = WaitingCall.parse(build_entry(value, questions=[{"text": str(value), "options": [str(value)]}]))
+    question = WaitingCall.parse(
+        build_entry(value, questions=[{"text": str(value), "options": [str(value)]}], summary=str(value))
+    )
     for line in (draw_line(question), *draw(question)):
         assert not [character for character in line if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")]
 
@@ -56,9 +65,9 @@ def test_an_edited_input_is_what_is_shown_and_answered() -> None:
     assert question.ballot == {"rev": 3, "args_sha256": "a" * 64, "view_sha256": "b" * 64}
 
 
-def test_a_line_has_the_beginning_of_a_long_input() -> None:
-    line = draw_line(WaitingCall.parse(build_entry({"command": "x" * 500 + "\n\n y"})))
-    assert line.startswith("apr_1  ") and line.endswith("…") and len(line) < 200
+def test_a_line_has_the_beginning_of_a_long_sentence() -> None:
+    line = draw_line(WaitingCall.parse(build_entry({}, summary="x" * 500 + "\n\n y")))
+    assert line.startswith("apr_1  ") and line.endswith("x…  Bash") and len(line) < 200
 
 
 def test_colors_are_only_there_if_the_terminal_has_them() -> None:

@@ -62,7 +62,7 @@ def get_origin() -> str:
 
 
 def _describe_approval(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:
-    return f"{source} wants to run {tool}", f"{payload.get('summary', '')}\n{payload.get('reason', '')}".strip()
+    return f"{source} asks for approval", f"{payload.get('summary') or tool}\n{payload.get('reason', '')}".strip()
 
 
 def _describe_escalation(payload: dict[str, Any], tool: str, source: str) -> tuple[str, str]:

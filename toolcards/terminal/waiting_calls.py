@@ -24,6 +24,7 @@ class WaitingCall:
 
     id: str
     tool: str
+    summary: str
     agent: str
     value: Any
     reason: str
@@ -45,6 +46,7 @@ class WaitingCall:
         return cls(
             id=entry["id"],
             tool=f"{source} › {call['tool']['name']}" if source else call["tool"]["name"],
+            summary=entry.get("summary") or "",
             agent=" › ".join(call.get("agent_path") or []) or entry.get("source") or "",
             value=call.get("input") if new_value is None else new_value,
             reason=decision.get("reason") or approval.get("reason") or "",
@@ -62,21 +64,22 @@ class WaitingCall:
 
 
 def draw_line(question: WaitingCall, *, color: bool = False) -> str:
-    """Return the call in one line, with the beginning of its input."""
+    """Return the call in one line, as a sentence."""
     style = _Colors(color)
     risk = style.red(question.risk) if question.risk == "high" else question.risk
-    summary = _clean(" ".join(_summarize(question.value).split()))
+    summary = _clean(" ".join(question.summary.split()))
     if len(summary) > LONGEST_SUMMARY:
         summary = summary[: LONGEST_SUMMARY - 1] + "…"
     head = f"{question.id}  {_format_age(question.age)}  {risk}  {_clean(question.agent)}  "
-    return f"{head}{style.bold(_clean(question.tool))}  {summary}"
+    return f"{head}{style.bold(summary)}  {style.dim(_clean(question.tool))}"
 
 
 def draw(question: WaitingCall, *, color: bool = False) -> Iterator[str]:
     """Yield the lines of the whole question."""
     style = _Colors(color)
     risk = style.red("high risk") if question.risk == "high" else f"{question.risk} risk"
-    yield f"{style.bold(_clean(question.tool))} · {_clean(question.agent)} · {risk} · {_format_age(question.age)}"
+    yield style.bold(_clean(" ".join(question.summary.split())))
+    yield f"{_clean(question.tool)} · {_clean(question.agent)} · {risk} · {_format_age(question.age)}"
     for text in (question.reason, *question.hints):
         if text:
             yield style.dim(f"  {_clean(' '.join(text.split()))}")
@@ -110,14 +113,6 @@ def _draw_query(number: int, query: dict[str, Any]) -> Iterator[str]:
     yield f"  {number + 1}. {_clean(' '.join(str(query.get('text') or query.get('header')).split()))}{several}"
     for place, label in enumerate(query.get("options") or []):
         yield f"     [{place + 1}] {_clean(' '.join(str(label).split()))}"
-
-
-def _summarize(value: Any) -> str:
-    if isinstance(value, dict):
-        for name in COMMANDS:
-            if isinstance(value.get(name), str):
-                return str(value[name])
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _clean_lines(text: str) -> list[str]:

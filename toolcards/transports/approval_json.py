@@ -8,6 +8,7 @@ from toolcards.core.calls.call_json import build_call_json, format_time
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.questions import Question, read_questions
 from toolcards.core.risk.assessment import assess_call_risk
+from toolcards.core.summaries.summary import summarize
 from toolcards.encryption import get_redactor
 from toolcards.models import Approval, ToolCall
 
@@ -30,6 +31,7 @@ def serialize_approval(row: Approval, card: Card) -> dict[str, Any]:
         "source": row.run.source.name,
         "risk": _describe_risk(row.call) if row.state == "pending" else None,
         "questions": [_describe_question(question) for question in read_questions(card.tool.name, card.input)],
+        "summary": summarize(card),
         "call": build_call_json(card, run=row.run.name, id=row.call.public_id),
     }
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from dashboard.cards import labels, safe_text
 from dashboard.cards.timeline.lanes import TimelineLane, find_end, find_start
 from dashboard.cards.times import format_duration
-from toolcards.core.calls.call_json import summarize
 from toolcards.core.calls.card import Card, ToolCallState
+from toolcards.core.summaries.summary import summarize
 from toolcards.models import ToolCall
 
 WIDTH, LEFT_MARGIN, RIGHT_MARGIN, TOP, ROW, BAR = 1100, 180, 20, 36, 22, 14
@@ -136,7 +136,7 @@ def _build_bar(card: Card, call: ToolCall, y: float, scale: TimeScale, last: flo
     ]
     lengths = ", ".join(f"{WORDS[name]} {format_duration(stop - begin)}" for name, begin, stop in phases)
     owner = f"{agent}: " if agent else ""
-    label = f"{owner}{card.tool.name} {summarize(card)[:80]}: {labels.get_label(card).word.lower()}; {lengths}"
+    label = f"{owner}{summarize(card)[:100]}: {labels.get_label(card).word.lower()}; {lengths}"
     return TimelineBar(
         call,
         safe_text.mark_text(label),

@@ -10,9 +10,9 @@ from dashboard.policy.simulation.past_calls import Span, iterate_calls_of_tool_f
 from dashboard.policy.simulation.simulation import simulate
 from dashboard.policy.simulation.simulation_result import ChangeGroup, ReversedAnswers, SimulationResult
 from dashboard.policy.view_models import DraftReview
-from toolcards.core.calls.summary import summarize
 from toolcards.core.policy.decision import Effect, RuleSet
 from toolcards.core.policy.language import document as documents
+from toolcards.core.summaries.summary import summarize
 from toolcards.gate import policy_store
 from toolcards.models import ToolCall
 

@@ -90,10 +90,10 @@ export function updateLine(line, card) {
   const tool = readPart(card, '.tool');
   const summary = readPart(card, '.sum');
   box.hidden = !findTicket(card);
-  box.setAttribute('aria-label', `Select ${tool} ${summary}`.slice(0, 160));
+  box.setAttribute('aria-label', `Select ${summary} ${tool}`.slice(0, 160));
   const about = make('span', 'about');
-  about.append(make('code', 'tool', tool), ' ', make('span', 'sum', summary));
-  about.title = `${tool} ${summary}`;
+  about.append(make('span', 'sum', summary), ' ', make('code', 'tool', tool));
+  about.title = `${summary} ${tool}`;
   const agent = readPart(card, '.meta .path') || readPart(card, '.meta .runlink');
   const mark = isWaiting ? makeRisk(card) : makeOutcome(card);
   button.replaceChildren(mark, about, make('span', 'agent', agent), makeEnd(card));

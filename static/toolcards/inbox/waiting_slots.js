@@ -117,7 +117,9 @@ export function openCard(card) {
  */
 function needsReading(card) {
   const summary = card.querySelector('.card-head .sum');
-  const isCut = Boolean(summary?.textContent) && (!summary.clientWidth || summary.scrollWidth > summary.clientWidth);
+  const isCut = Boolean(summary?.textContent) && (
+    !summary.clientWidth || summary.scrollWidth > summary.clientWidth || summary.scrollHeight > summary.clientHeight + 1
+  );
   return isCut || !card.hasAttribute('data-brief') || card.getAttribute('data-risk') === 'high'
     || Boolean(card.querySelector('form.acts fieldset'));
 }

@@ -37,8 +37,8 @@ function announceEnd(card, until) {
   if (announced.has(approval)) return;
   announced.add(approval);
   card.querySelector('.countdown')?.classList.add('last');
-  const [tool, summary] = ['.tool', '.sum'].map(part => card.querySelector(part)?.textContent.slice(0, 80) || '');
-  alert(`Less than ${LAST_SECONDS} seconds left to answer ${tool} ${summary}. Press n to go there.`);
+  const summary = card.querySelector('.sum')?.textContent.slice(0, 120) || '';
+  alert(`Less than ${LAST_SECONDS} seconds left to answer: ${summary}. Press n to go there.`);
 }
 
 /** @param {HTMLTimeElement} element */

@@ -51,7 +51,7 @@ function makeOrigin(card) {
 }
 
 /**
- * Return the line of a card: its state, tool, summary, first remark and duration in one link.
+ * Return the line of a card: its state, summary, tool, first remark and duration in one link.
  * @param {HTMLElement} card
  */
 function makeLine(card) {
@@ -63,7 +63,7 @@ function makeLine(card) {
   const summary = card.querySelector('.sum');
   const message = 'soft' in card.dataset ? '' : card.querySelector('.error .message')?.textContent;
   if (message) summary.append(`${summary.textContent && ' · '}${message.replace(/\s+/g, ' ').slice(0, MOST_MESSAGE)}`);
-  line.append(word, ' ', card.querySelector('.tool'), ' ', summary, ' ');
+  line.append(word, ' ', summary, ' ', card.querySelector('.tool'), ' ');
   const remark = card.querySelector('[data-anomaly] > span');
   if (remark) line.append(Object.assign(remark, {className: 'remark'}), ' ');
   line.append(card.querySelector('.dur') || '');

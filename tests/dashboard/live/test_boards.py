@@ -29,7 +29,7 @@ async def test_every_page_shows_how_many_calls_wait(
     async with watching(signed_in, "/ws/me/") as live_socket:
         assert 'data-waiting-count="0"' in await live_socket.receive_from(timeout=PATIENCE)
         call = await sync_to_async(a_call)("approval-requested")
-        assert "Approval needed: bash" in await text_with(live_socket, 'data-waiting-count="1"')
+        assert "Approval needed: Run ls" in await text_with(live_socket, 'data-waiting-count="1"')
         await sync_to_async(lambda: gate.vote(an_approver, make_ballot(call, "deny")))()
         await text_with(live_socket, 'data-waiting-count="0"')
 

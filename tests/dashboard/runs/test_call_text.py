@@ -54,7 +54,7 @@ def test_the_markdown_tells_what_the_page_tells(viewer: Client, a_run: Callable[
         f.OutputFailed("c", "\x1b[31mexit 1\x1b[0m\n# not a heading"),
     )  # fmt: skip
     text = fetch(viewer, ToolCall.objects.get(run=run), "call.md")
-    assert text.startswith("### `Bash` · Failed\n")
+    assert text.startswith("### ```` Run echo ``` ```` · Failed\n\n`Bash`\n")
     assert "- Run: `nightly`" in text and "**Input**\n\n````\n" in text
     assert "**Error**\n\n```\nexit 1\n# not a heading\n```" in text
     assert f"- Page: <http://testserver/calls/{run.pk}-1/>" in text

@@ -89,7 +89,7 @@ def test_the_html_file_names_the_state_as_the_card_does(viewer: Client, a_run: C
     run = a_run("r", f.InputReady("c", "Bash", {"command": "ls"}, True), f.RunEnded(outcome="truncated"))
     call = ToolCall.objects.get(run=run)
     word = labels.get_label(call.as_shown_card()).word
-    assert word != "Failed" and f"</code> · {word}</h2>" in download(viewer, call, "run.html")
+    assert word != "Failed" and f". Run ls · {word}</h2>" in download(viewer, call, "run.html")
 
 
 def test_the_html_file_keeps_the_marks_of_inputs_and_drops_the_colors_of_outputs(

@@ -9,9 +9,6 @@ from typing import Any
 
 from toolcards.core.calls.card import Card, CardApproval, CardDecision, CardManualOutcome, ToolCallState
 from toolcards.core.calls.facts import Actor
-from toolcards.core.calls.summary import summarize
-
-__all__ = ["build_call_json", "drop_large_bodies", "format_time", "summarize"]
 
 BODIES = ("input", "input_text", "original_input", "output", "agent_note")
 _LIMIT = 4096

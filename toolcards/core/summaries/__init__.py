@@ -1,0 +1,1 @@
+"""A call as one sentence: `summary` writes it; commands, SQL statements and tools have tables of phrases."""
