@@ -157,6 +157,7 @@ NOTIFYING = [
 ]
 
 PEOPLE = [
+    path("settings/", accounts.settings_page, name="settings"),
     path("settings/people/", accounts.people, name="people"),
     path("settings/people/<number:pk>/", accounts.person, name="person"),
     path("settings/people/<number:pk>/<str:action>/", accounts.change_access, name="person-act"),

@@ -14,7 +14,7 @@ from django.contrib.auth.models import Group, User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from dashboard.accounts import roles as keeping
 from dashboard.accounts import sign_in_links
@@ -208,6 +208,13 @@ def _issue_link(request: HttpRequest, person: User, seen_digest: str) -> str:
 
 
 # ---------------------------------------------------------------- oneself
+
+
+@require_safe
+@needs()
+def settings_page(request: HttpRequest) -> HttpResponse:
+    """Lead to what a person or an admin can set."""
+    return render(request, "settings.html")
 
 
 @sensitive_post_parameters()

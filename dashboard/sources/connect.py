@@ -111,7 +111,7 @@ WEBSOCKET = ConnectMethod(
             "Requires: pip install websockets. If the decision has args, a person changed them: run those.",
         ),
     ),
-    undo="Stop using the program, and revoke the key under Sources.",
+    undo="Stop using the program, and revoke the key under Agents.",
 )
 
 METHODS = (*map(_build_method, RECIPES), WEBSOCKET)

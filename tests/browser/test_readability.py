@@ -117,7 +117,23 @@ def test_a_phone_shows_whole_rows_of_a_table(server: Server, visit: Open, run: s
 
 def test_the_tabs_of_a_phone_have_names(server: Server, visit: Open) -> None:
     page = visit("/", viewport={"width": 320, "height": 640})
-    for name in ("Now", "Approvals", "Runs", "Calls", "Policy", "Sources"):
+    for name in ("Now", "Approvals", "Runs", "Calls", "Policy", "Agents"):
         word = page.locator(".side .nav:not(.second) a span:not(.count)", has_text=name)
         box = word.bounding_box()
         assert box["width"] >= 12 and box["height"] >= 10 and box["x"] >= 0 and box["x"] + box["width"] <= 320, name
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_frame_of_a_page_has_at_most_ten_controls_and_settings_lead_to_all_else(
+    server: Server, visit: Open, width: int
+) -> None:
+    page = visit("/calls/", viewport={"width": width, "height": 800})
+    frame = ":is(.side, .phone-foot) :is(a, button):visible"
+    assert page.locator(frame).count() <= 10
+    page.locator(frame).get_by_text("Settings", exact=True).click()
+    expect(page.locator("h1")).to_have_text("Settings")
+    for name in ("Password", "Personal tokens", "People", "Notifications", "Audit", "Break-glass", "Stop all"):
+        link = page.locator("main .places a", has_text=name).first
+        assert page.request.get(server.base + str(link.get_attribute("href"))).ok, name
+    page.get_by_role("button", name="Switch theme").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")

@@ -143,6 +143,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "api/v1/grants/<str:pk>": (VIEWER, VIEWER),
     "api/v1/killswitch": (VIEWER, ADMIN),
     "api/v1/breakglass": (VIEWER, ADMIN),
+    "settings/": (VIEWER, NO),
     "settings/killswitch/": (ADMIN, ADMIN),
     "settings/breakglass/": (VIEWER, ADMIN),
     "settings/audit/": (ADMIN, NO),

@@ -162,7 +162,7 @@ async def test_every_route_that_stores_charges_its_source(
     path: str, call: Callable[..., Any], source: Source, limits: Callable[..., None]
 ) -> None:
     limits(source_quota=1, upstreams={"up": "http://127.0.0.1:9/"})
-    usage_book.count(source.pk, 1_000_000)
+    usage_book.count(source.pk, 2_000_000)
     path = f"/{re.sub('<[a-z_]+>', 'up', path)}?protocol=native&run=r"
     status, answer, headers = await call("POST", path, HOOK)
     if path.startswith("/api/v1/hooks"):
