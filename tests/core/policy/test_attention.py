@@ -29,7 +29,7 @@ MOST_ASKED = {
 SESSIONS_WITH_ANSWERS = sorted(SESSIONS)[::3]
 MOST_ASKED_WITH_ANSWERS = {
     "ask-on-writes": {"look": 20, "local": 28, "outside": 19},
-    "follow-the-agent": {"look": 6, "local": 14, "outside": 19},
+    "follow-the-agent": {"look": 5, "local": 11, "outside": 19},
 }
 LEAST_DENIED = 81  # of the dangerous calls, disguises included
 MOST_UNASKED = {"follow-the-agent": 0, "ask-on-writes": 0, "locked-down": 0}
@@ -45,12 +45,12 @@ def find_effect(starter: str, call: CorpusCall) -> Effect:
     return decide(parse(PRESETS[starter].document), build_request(call)).effect
 
 
-def count_questions_with_lasting_answers(starter: str) -> tuple[Counter[str], list[Any]]:
-    """Return what is asked about if each question gets its first lasting answer, and the dangers that run after that.
+def count_questions_with_lasting_answers(starter: str) -> tuple[Counter[str], list[Any], list[Any]]:
+    """Return what is asked about if each question gets its first lasting answer, in some of the sessions.
 
-    In some of the sessions.
+    Also the dangers that run after that, and the calls that only the answers ask about.
     """
-    counts, dangers = Counter[str](), []
+    counts, dangers, newly_asked_calls = Counter[str](), [], []
     for session in SESSIONS_WITH_ANSWERS:
         policy = parse(PRESETS[starter].document)
         for call in SESSIONS[session]:
@@ -63,7 +63,12 @@ def count_questions_with_lasting_answers(starter: str) -> tuple[Counter[str], li
                     rule, asking_ids = answers[0].build_rule(Effect.ALLOW), list_asking_ids(policy, decision)
                     policy = parse(add_rule({**policy.document, "rules": list_rules(policy)}, rule, asking_ids))
         dangers += [call.args for call in DISGUISED if decide(policy, build_request(call)).effect is Effect.ALLOW]
-    return counts, dangers
+        newly_asked_calls += [
+            call.args
+            for call in SESSIONS[session]
+            if decide(policy, build_request(call)).effect is Effect.ASK and find_effect(starter, call) is Effect.ALLOW
+        ]
+    return counts, dangers, newly_asked_calls
 
 
 @pytest.mark.thorough
@@ -77,9 +82,9 @@ def test_a_starter_asks_no_more_questions_than_before(starter: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("starter", MOST_ASKED_WITH_ANSWERS)
 def test_with_lasting_answers_a_person_is_asked_no_more_than_before(starter: str) -> None:
-    questions, dangers = count_questions_with_lasting_answers(starter)
+    questions, dangers, newly_asked_calls = count_questions_with_lasting_answers(starter)
     most_asked = MOST_ASKED_WITH_ANSWERS[starter]
-    assert dangers == []
+    assert dangers == newly_asked_calls == []
     assert {truth: questions[truth] for truth in TRUTHS if questions[truth] > most_asked[truth]} == {}
 
 

@@ -177,3 +177,18 @@ PACK_TABLE = [
 def test_packs(name, tool, value, effect):
     decision = find_effect(parse(PRESETS[name].document), tool=tool, input=value)
     assert decision.effect == effect and decision.reason
+
+
+def test_where_the_default_allows_an_allow_rule_makes_no_question_of_work_that_it_surely_does_not_cover() -> None:
+    shares = {"args": [{"path": "", "op": "effect", "value": ["none", "shares"]}]}
+    policy = parse({"default": "allow", "rules": [{"id": "r", "effect": "allow", "match": shares}]})
+    commands = {
+        "git commit -qam 'Name the hold'": "allow",
+        "git push -u origin fix/hold && git commit -qam x": "allow",
+        "git commit -qam $(cat x)": "ask",
+        "some-program": "ask",
+        "git push --force": "ask",
+    }
+    for command, effect in commands.items():
+        request = PolicyRequest.for_tool("Bash", input={"command": command}, root="/home/ann/shop")
+        assert decide(policy, request).effect == effect, command

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from toolcards.client.common.tool_results import is_exact
 from toolcards.core.calls.facts import Actor
-from toolcards.core.policy.evaluation import IdentityDemand, MatchedRules, evaluate, find_identity_demand, trace_rules
+from toolcards.core.policy.evaluation import Doubt, IdentityDemand, MatchedRules, evaluate, find_identity_demand, trace_rules
 from toolcards.core.policy.evaluation_context import MAX_STEPS
 from toolcards.core.policy.grants import PolicyGrant, find_grant
 from toolcards.core.policy.request import PolicyRequest
@@ -201,7 +201,7 @@ def _find_ask(
 
 def _add_doubt(decision: PolicyDecision, matches: MatchedRules) -> str:
     """Return the reason and the doubt about the command that made the rule ask."""
-    why = next((why for rule, why in matches.opaque if rule.id == decision.rule), "")
+    why = next((doubt.why for doubt in matches.opaque if doubt.rule.id == decision.rule), "")
     return f"{decision.reason.removesuffix('.')}: {why}." if why else decision.reason
 
 
@@ -229,21 +229,24 @@ def _find_allow_or_default(
     return PolicyDecision(policy.default, "default", reason, by=Actor("default"))
 
 
-def _list_open_doubts(decision: PolicyDecision, matches: MatchedRules) -> list[tuple[Rule, str]]:
+def _list_open_doubts(decision: PolicyDecision, matches: MatchedRules) -> list[Doubt]:
     """Return the doubts about a command that a person must resolve.
 
-    These are the doubts of deny rules, and of allow rules if no allow is certain.
+    These are the doubts of deny rules, and of allow rules if no allow is certain. Where the default allows, a command
+    that an allow rule surely does not cover is no worse off than without the rule.
     """
     if decision.effect is Effect.DENY or (decision.effect is Effect.ASK and decision.code != "default"):
         return []
     sure = decision.code in {"rule_allowed", "granted"}
     doubted_effects = {Effect.DENY} if sure else {Effect.DENY, Effect.ALLOW}  # an ask in doubt is a match already
-    return [doubt for doubt in matches.opaque if doubt[0].effect in doubted_effects]
+    is_allowed = decision.effect is Effect.ALLOW
+    doubts = [doubt for doubt in matches.opaque if doubt.rule.effect in doubted_effects]
+    return [doubt for doubt in doubts if doubt.is_open or doubt.rule.wide or not is_allowed]
 
 
-def _ask_about_opaque_command(policy: RuleSet, doubts: list[tuple[Rule, str]]) -> PolicyDecision:
-    rules, terms = _sort_rules([rule for rule, _ in doubts]), policy.ask
-    why = next(why for rule, why in doubts if rule is rules[0])
+def _ask_about_opaque_command(policy: RuleSet, doubts: list[Doubt]) -> PolicyDecision:
+    rules, terms = _sort_rules([doubt.rule for doubt in doubts]), policy.ask
+    why = next(doubt.why for doubt in doubts if doubt.rule is rules[0])
     return PolicyDecision(
         Effect.ASK,
         "opaque_command",

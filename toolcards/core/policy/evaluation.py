@@ -13,24 +13,35 @@ from toolcards.core.policy.evaluation_context import MAX_STEPS, EvaluationContex
 from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.rule import Effect, Rule, evaluate_parts, explain_rule, is_match
 from toolcards.core.policy.rule_set import RuleSet
-from toolcards.core.policy.truth import TRUE, Truth
+from toolcards.core.policy.truth import FALSE, TRUE, Truth
 
 STAGES = (Effect.DENY, Effect.ASK, Effect.ALLOW)
 _TRACE_FACTOR = 8  # a trace checks every condition of every rule, even if the decision does not depend on it
+
+
+class Doubt(NamedTuple):
+    """A rule, and why it does not surely match a command.
+
+    `is_open`: it does not surely fail to match either.
+    """
+
+    rule: Rule
+    why: str
+    is_open: bool
 
 
 @dataclass(slots=True)
 class MatchedRules:
     """The rules that match, by effect.
 
-    `opaque` has the rules in doubt about a command, each with the reason. `unfinished` is the first stage that was not
-    finished, `stage_rules` has all of its rules.
+    `opaque` has the doubts about a command. `unfinished` is the first stage that was not finished, `stage_rules` has all
+    of its rules.
     """
 
     deny: list[Rule] = field(default_factory=list)
     ask: list[Rule] = field(default_factory=list)
     allow: list[Rule] = field(default_factory=list)
-    opaque: list[tuple[Rule, str]] = field(default_factory=list)
+    opaque: list[Doubt] = field(default_factory=list)
     would: tuple[dict[str, Any], ...] = ()
     unfinished: Effect | None = None
     stage_rules: tuple[Rule, ...] = ()
@@ -109,7 +120,7 @@ def _evaluate_rule(rule: Rule, context: EvaluationContext, matches: MatchedRules
     context.doubt = ""
     answers = evaluate_parts(rule, context)
     if context.doubt:
-        matches.opaque.append((rule, context.doubt))
+        matches.opaque.append(Doubt(rule, context.doubt, any(answer not in (TRUE, FALSE) for answer in answers)))
     return answers
 
 

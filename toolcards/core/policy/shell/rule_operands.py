@@ -109,7 +109,7 @@ class EffectOperand:
             return Likelihood.YES, ""
         if segment.work and segment.work <= self.effects:
             return Likelihood.YES, ""
-        return Likelihood.MAYBE, segment.doubt
+        return (Likelihood.NO if segment.work else Likelihood.MAYBE), segment.doubt  # all that it does is known
 
     def match_widely(self, script: Script) -> Likelihood:
         """Return whether the script has, or may have, one of the effects."""
