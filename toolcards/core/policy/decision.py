@@ -14,7 +14,14 @@ from typing import Any, TypeAlias
 
 from toolcards.client.common.tool_results import is_exact
 from toolcards.core.calls.facts import Actor
-from toolcards.core.policy.evaluation import Doubt, IdentityDemand, MatchedRules, evaluate, find_identity_demand, trace_rules
+from toolcards.core.policy.evaluation import (
+    Doubt,
+    IdentityDemand,
+    MatchedRules,
+    evaluate,
+    find_identity_demand,
+    trace_rules,
+)
 from toolcards.core.policy.evaluation_context import MAX_STEPS
 from toolcards.core.policy.grants import PolicyGrant, find_grant
 from toolcards.core.policy.request import PolicyRequest
