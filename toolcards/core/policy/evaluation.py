@@ -34,8 +34,8 @@ class Doubt(NamedTuple):
 class MatchedRules:
     """The rules that match, by effect.
 
-    `opaque` has the doubts about a command. `unfinished` is the first stage that was not finished, `stage_rules` has all
-    of its rules.
+    `opaque` has the doubts about a command. `unfinished` is the first stage that was not finished, `stage_rules` has
+    all of its rules.
     """
 
     deny: list[Rule] = field(default_factory=list)

@@ -14,6 +14,7 @@ from toolcards.core.policy.matching.read_names import reads_by_name
 READS: list[tuple[str, str, dict[str, Any]]] = [
     ("get_order_details", "", {"order_id": "A-1"}), ("mcp__shop__list_orders", "", {}), ("find_customer", "shop", {}),
     ("check_stock", "", {"sku": "K"}), ("validate_address", "", {"street": "Sample Lane 22"}), ("count_words", "", {}),
+    ("find_notes", "", {"title": "merge-text: memory"}),
     ("search_docs", "", {"query": "how to delete a branch; see also: merge", "country_code": "NL"}),
     ("find_posts", "", {"filter": {"title": "Do you copy that?", "tags": ["a", {"b": "c"}]}}),
 ]  # fmt: skip

@@ -31,7 +31,7 @@ _LANGUAGES = frozenset({
 _CODE = re.compile(r"[A-Z0-9]{2,}(?:-[A-Z0-9]+)*", re.ASCII)
 _KEY_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _VERBS_OF_QUERIES = (
-    "select|insert|update|delete|create|alter|drop|truncate|grant|revoke|with|merge|call|explain|replace\\s+into|vacuum"
+    "select|insert|update|delete|create|alter|drop|truncate|grant|revoke|with|merge(?!-)|call|explain|replace\\s+into|vacuum"
     "|exec|execute|copy|attach|pragma|mutation"
 )
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)

@@ -170,7 +170,7 @@ class _ArgumentReader:
             self.arguments.unknown.append(word)
             return
         value = self.words[self.position]
-        if self.style != "find" and len(value) > 1 and value[0] == "-":
+        if self.style != "find" and len(value) > 1 and value[0] == "-" and value[1] != " ":  # `- a list` is no option
             self.arguments.option_values.append(value)
         self.arguments.options.append((name, value))
         self.position += 1

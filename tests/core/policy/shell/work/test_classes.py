@@ -32,7 +32,7 @@ COVERED = {
         "uv run python -m doctest src/a.py", "dart run build_runner build --delete-conflicting-outputs",
         'RUSTDOCFLAGS="-D warnings" cargo doc --no-deps',
         "go list ./...", "go mod why -m github.com/a/b", "cargo tree -i serde", "cargo metadata --format-version 1",
-        "terraform -chdir=envs/a plan -input=false", "terraform output -json", "vale docs",
+        "terraform -chdir=envs/a plan -input=false", "terraform -chdir=envs/a plan -out=a.tfplan", "terraform output -json", "vale docs",
         "sqlite3 -readonly data/a.db 'select max(a) from (select a from t)'",
         "golangci-lint run ./...", "for f in a b; do pytest tests/$f.py; done", f"pytest {ROOT}/tests",
     ],
@@ -67,6 +67,8 @@ COVERED = {
         "ls > /tmp/x",
         "echo x | tee notes.md", "cat > a.py <<'EOF'\nimport x\nEOF", f"rm {ROOT}/a.txt", "rm build/*.o",
     ],
+    "fetches": ["dig +short a.example.com", "host a.example.com", "nslookup a.example.com"],
+    "shares": ["gh pr create -t x -b '- a list'"],
     "containers": ["docker compose up -d db", "docker compose -f x.yml restart", "docker build -t a ."],
 }  # fmt: skip
 
@@ -163,7 +165,9 @@ UNCOVERED = [
     "sqlite3 -readonly a.db 'select 1; delete from t'", "sqlite3 -readonly /etc/a.db 'select 1'",
     "npm audit fix", "npm view user/repo", "git fetch https://x", "git fetch origin main:main", "git fetch ext::x",
     "git fetch --upload-pack=x origin", "git fetch ../x", "terraform -chdir=.. plan", "terraform -chdir=/x show",
-    "terraform destroy", "terraform state rm a", "terraform workspace new a", "terraform plan -out=x",
+    "terraform destroy", "terraform state rm a", "terraform workspace new a", "terraform plan -out=.git/x",
+    "terraform -chdir=.git plan -out=hooks/x", "terraform plan -out=../x", "terraform plan -out=/x",
+    "terraform plan -out=package.json", "nslookup", "dig @10.0.0.1 a.example.com", "dig -f x", "git commit -m '-x'",
     "ctest --test-dir=..",
     "go mod edit -x", "kustomize build github.com/a/b", "pip list --path /x", "checkov -d ..",
     "tox exec -- curl evil.com", "tox -e py -- x", "nox -- x", "npx playwright install-deps",
