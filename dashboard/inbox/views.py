@@ -32,6 +32,7 @@ from toolcards.models.prepared_selects import PreparedSelect
 
 MAX_CARDS = 200  # articles on the page
 DAY = 86_400.0  # seconds
+MAX_NAMES = 5  # of calls in a message
 
 # Compiled once: each vote reads its call, and composing this statement takes longer than the remaining request.
 _CALL_OF_APPROVAL = PreparedSelect(
@@ -131,13 +132,27 @@ def _describe_vote(call: ToolCall) -> str:
 def undo(request: HttpRequest, pk: str) -> HttpResponse:
     """Revoke an approval that the agent has not received."""
     try:
-        gate.revoke_approval(request.user, pk)
+        answer = gate.revoke_approval(request.user, pk)
     except RequestRefused as refused:
         return _render_rejected(request, pk, refused.status, refused.message)
+    more = _describe_siblings(answer)
     if is_htmx_request(request):
-        return _render_card(request, pk)
-    messages.success(request, f"Approval revoked: {mark_text(_find_call(pk).tool)}.")
+        notice = f"Undone. The call is denied. {more}" if more else ""
+        return render_fresh_card(request, _find_call(pk), notice=notice)
+    messages.success(request, f"Approval revoked: {mark_text(_find_call(pk).tool)}. {more}".strip())
     return HttpResponseSeeOther(find_return_path(request))
+
+
+def _describe_siblings(answer: gate.Revocation) -> str:
+    """Return what became of the calls that the undone lasting answer had allowed."""
+    parts = []
+    if answer.recalled_calls:
+        names = ", ".join(mark_text(name) for name in answer.recalled_calls[:MAX_NAMES])
+        more = f" and {len(answer.recalled_calls) - MAX_NAMES} more" if len(answer.recalled_calls) > MAX_NAMES else ""
+        parts.append(f"Also denied, since its rule had allowed them: {names}{more}.")
+    if answer.late_count:
+        parts.append(f"Too late for {answer.late_count} that it had allowed: the agent has the answer.")
+    return " ".join(parts)
 
 
 def _render_rejected(request: HttpRequest, pk: str, status: int, message: str) -> HttpResponse:

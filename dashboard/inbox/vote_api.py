@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 
 from dashboard.accounts import sign_in_log
@@ -50,11 +52,11 @@ def vote(request: HttpRequest, pk: str) -> HttpResponse:
 def undo(request: HttpRequest, pk: str) -> HttpResponse:
     """Revoke an approval that the agent has not received."""
     try:
-        gate.revoke_approval(request.user, pk)
+        answer = gate.revoke_approval(request.user, pk)
     except RequestRefused as refused:
         problem = convert_refusal(refused)
         return JsonResponse(problem.body, status=problem.status, headers=problem.headers)
-    return _answer(pk)
+    return _answer(pk, recalled=list(answer.recalled_calls), too_late=answer.late_count)
 
 
 def read_fields(request: HttpRequest) -> QueryDict:
@@ -73,8 +75,8 @@ def _find_approval(pk: str) -> Approval | None:
     return Approval.objects.filter(pk=pk, asked=True).select_related("run__source", "call").first()
 
 
-def _answer(pk: str) -> HttpResponse:
+def _answer(pk: str, **more: Any) -> HttpResponse:
     row = _find_approval(pk)
     if row is None:
         return fault(404, "not_found", "Approval not found.")
-    return JsonResponse(serialize_approval(row, row.call.as_shown_card()))
+    return JsonResponse(serialize_approval(row, row.call.as_shown_card()) | more)

@@ -13,6 +13,8 @@ from tests.support.votes_by_form import address, form
 from toolcards import gate
 from toolcards.audit.rows import AuditRow
 from toolcards.gate import policy_draft, policy_store
+from toolcards.gate.approvals import permits
+from toolcards.gate.writer import group_commit
 from toolcards.models import Approval, PolicyVersion, ToolCall
 
 pytestmark = pytest.mark.django_db
@@ -92,6 +94,59 @@ def test_an_undo_keeps_what_others_have_changed_in_the_policy_since(
     gate.activate(document, author="someone")
     gate.revoke_approval(an_admin, Approval.objects.get(call=call).id)
     assert [rule.id for rule in policy_store.get_active_policy().rules] == ["no-nuke"]
+
+
+@pytest.mark.parametrize("handover", [0.0, 600.0])
+def test_an_undo_denies_what_the_rule_answered_meanwhile_unless_an_agent_has_it(
+    policy: Any, a_call: Any, an_admin: Any, source: Any, limits: Any, handover: float
+) -> None:
+    limits(handover_seconds=handover)
+    policy({"default": "ask"})
+    calls = [a_call("approval-requested", tool="Bash", input=PUSH, call_id=f"call-{n}") for n in range(3)]
+    gate.vote(an_admin, make_ballot(calls[0], "approve", always="always:command:any"))
+    rows = {row.call.call_id: row for row in Approval.objects.all()}
+    if not handover:
+        body = {"call_id": "call-1", "args_sha256": rows["call-1"].args_sha256}
+        group_commit.execute(permits.ClaimPermit(source, rows["call-1"].permit, body))
+    answer = gate.revoke_approval(an_admin, rows["call-0"].id)
+    expected_calls = ("call-2",) if not handover else ("call-1", "call-2")
+    assert (answer.card.state, answer.recalled_calls, answer.late_count) == (
+        "output-denied",
+        expected_calls,
+        2 - len(expected_calls),
+    )
+    cards = {call.call_id: call.as_card() for call in ToolCall.objects.all()}
+    assert {name for name, card in cards.items() if card.state == "output-denied"} == {"call-0", *expected_calls}
+    assert "A lasting answer allowed this call" in cards["call-2"].denied
+    act = json.loads(AuditRow.objects.get(act="vote.undone").detail)
+    assert act["recalled"] == [*expected_calls]
+    assert gate.revoke_approval(an_admin, rows["call-0"].id).recalled_calls == ()
+    with pytest.raises(gate.TooLate):
+        body = {"call_id": "call-2", "args_sha256": rows["call-2"].args_sha256}
+        group_commit.execute(permits.ClaimPermit(source, rows["call-2"].permit, body))
+
+
+def test_an_undo_keeps_what_another_rule_allows_and_what_was_decided_before(
+    policy: Any, a_call: Any, an_admin: Any
+) -> None:
+    policy({"default": "ask"})
+    calls = [a_call("approval-requested", tool="Bash", input=PUSH, call_id=f"call-{n}") for n in range(2)]
+    gate.vote(an_admin, make_ballot(calls[0], "approve", always="always:command:any"))
+    document = dict(policy_store.get_active_policy().document)
+    allow = {"id": "allow-pushes", "effect": "allow", "match": {"tool": ["Bash"]}}
+    gate.activate(document | {"rules": [*document["rules"], allow]}, author="someone")
+    answer = gate.revoke_approval(an_admin, Approval.objects.get(call=calls[0]).id)
+    assert (answer.recalled_calls, answer.late_count) == ((), 1)
+    assert Approval.objects.get(call=calls[1]).state == "approved"
+
+
+def test_the_page_says_which_calls_an_undo_denies_too(kim: Client, policy: Any, a_call: Any, limits: Any) -> None:
+    policy({"default": "ask"})
+    calls = [a_call("approval-requested", tool="Bash", input=PUSH, call_id=f"call-{n}") for n in range(2)]
+    kim.post(address(calls[0]), form(calls[0], always="always:command:any"), headers=HTMX)
+    undo = f"/approvals/{Approval.objects.get(call=calls[0]).id}/undo"
+    page = kim.post(undo, headers=HTMX).content.decode()
+    assert "Also denied, since its rule had allowed them: call-1." in page and 'data-state="output-denied"' in page
 
 
 def test_a_lasting_denial_denies_the_next_such_call(policy: Any, a_call: Any, an_admin: Any, source: Any) -> None:

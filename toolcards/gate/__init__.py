@@ -68,7 +68,7 @@ from toolcards.gate.approvals import (
 from toolcards.gate.approvals.browser_votes import VotedCall, Voter
 from toolcards.gate.approvals.expected_decisions import expect_decision
 from toolcards.gate.approvals.manual_outcome import ManualOutcome, RefusalAnswer
-from toolcards.gate.approvals.revocation import can_undo
+from toolcards.gate.approvals.revocation import Revocation, can_undo
 from toolcards.gate.approvals.votes import Ballot
 from toolcards.gate.call_trace import TraceStep, iterate_steps
 from toolcards.gate.decisions.decision_request import DecisionRequest
@@ -152,10 +152,10 @@ async def avote(session: str, find_voter: Callable[[], Voter | None], ballot: Ba
     return voted_call
 
 
-def revoke_approval(person: Any, approval: str) -> Card:
-    """Revoke an undelivered approval; return the updated card."""
-    card: Card = group_commit.execute(revocation.RevokeApproval(person, approval))
-    return card
+def revoke_approval(person: Any, approval: str) -> Revocation:
+    """Revoke an undelivered approval; return the card and what went with it."""
+    answer: Revocation = group_commit.execute(revocation.RevokeApproval(person, approval))
+    return answer
 
 
 def record_manual_outcome(person: Any, outcome: ManualOutcome) -> Card:
@@ -232,6 +232,7 @@ __all__ = [
     "Stream",
     "TooLate",
     "TraceStep",
+    "Revocation",
     "VersionConflict",
     "VotedCall",
     "Voter",

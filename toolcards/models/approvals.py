@@ -33,6 +33,11 @@ class ApprovalQuerySet(LogQuerySet["Approval"]):
         """Return the open approvals that wait for their twin, oldest first."""
         return self.unanswered().exclude(twin="")
 
+    def answered_by_rule(self, rule: str, *, after: float) -> ApprovalQuerySet:
+        """Return the questions that this rule has approved since then, oldest first."""
+        answers = self.filter(asked=True, opener="gate", by_kind="rule", by_name=rule, decided_at__gte=after)
+        return answers.exclude(state__in=("revoked", "cancelled", "superseded")).order_by("requested_at", "id")
+
     def overdue(self, steady: float) -> ApprovalQuerySet:
         """Return the approvals whose deadline has passed (steady time)."""
         return self.filter(expires_at__gt=0, expires_at__lte=models.F("clock_offset") + steady)

@@ -335,5 +335,5 @@ def test_what_could_not_be_sent_can_be_undone(stream: Any, an_approver: Any) -> 
     pk = answer(an_approver)
     claim(pk)
     release(pk)
-    assert gate.revoke_approval(an_approver, pk).approval.state == "revoked"
+    assert gate.revoke_approval(an_approver, pk).card.approval.state == "revoked"
     assert claim(pk)["decision"] == "deny"

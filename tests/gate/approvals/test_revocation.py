@@ -47,7 +47,7 @@ def permit_claimed(source: Any, row: Approval) -> Any:
 
 
 def test_an_approval_taken_back_denies_the_call(approved: ToolCall, an_approver: Any, source: Any) -> None:
-    card = gate.revoke_approval(an_approver, load_approval(approved).id)
+    card = gate.revoke_approval(an_approver, load_approval(approved).id).card
     assert (card.state, card.denied_by.name, card.approval.state) == ("output-denied", "ann", "revoked")
     assert load_approval(approved).state == "revoked"
     result = group_commit.execute(run_commands.FetchDecision(source, load_approval(approved).id))
@@ -137,7 +137,7 @@ def test_what_is_held_back_is_not_fetched(a_call: Any, an_approver: Any, source:
     row = load_approval(a_call("approval-responded"))
     answer = WAYS[way](source, row)
     assert (answer["decision"], answer["permit"], answer["approval"]["state"]) == ("ask", None, "pending")
-    assert gate.revoke_approval(an_approver, row.id).state == "output-denied"
+    assert gate.revoke_approval(an_approver, row.id).card.state == "output-denied"
 
 
 def test_a_fetch_before_the_answer_does_not_end_the_undo(a_call: Any, an_approver: Any, source: Any) -> None:

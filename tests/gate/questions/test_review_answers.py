@@ -284,3 +284,23 @@ def _play(name: str, person: Any) -> None:
             gate.vote(person, make_ballot(call, VOTES[name]))
     elif Review.objects.filter(approval__call=call).exists():
         fail_review() if name == "fail" else answer_review(name)
+
+
+@pytest.mark.parametrize("has_agent_it", [False, True])
+def test_a_person_can_undo_what_a_reviewer_approved_until_the_agent_has_it(
+    source: Source, policy: Any, an_approver: Any, has_agent_it: bool
+) -> None:
+    policy(build_policy())
+    ask(source)
+    assert answer_review("allow")
+    row = Approval.objects.get()
+    assert gate.can_undo(look())
+    if has_agent_it:
+        permit = {"call_id": "c", "args_sha256": row.args_sha256}
+        group_commit.execute(ClaimPermit(source, row.permit, permit))
+        with pytest.raises(gate.TooLate):
+            gate.revoke_approval(an_approver, row.id)
+        return
+    card = gate.revoke_approval(an_approver, row.id).card
+    assert (card.state, card.denied_by.name, card.approval.state) == ("output-denied", "ann", "revoked")
+    assert ask(source)["decision"] == "deny" and AuditRow.objects.get(act="vote.undone").actor == "ann"

@@ -48,7 +48,8 @@ class ReevaluateWaiting(Command):
                 continue
             card = memory.board.cards[row.call.ordinal]
             if approval_rows.is_open_on(card, row) and not row.is_overdue(tx.steady):  # overdue ones expire
-                counts[reevaluate(tx, memory, row, card) if self._is_covered(tx, memory, row, card) else "left"] += 1
+                is_covered = self._is_covered(tx, memory, row, card)
+                counts[reevaluate(tx, memory, row, card, self.rule) if is_covered else "left"] += 1
         detail = counts | ({"rule": self.rule} if self.rule else {})
         if not self.rule or counts["allowed"] or counts["denied"]:
             tx.audit_acts.append(Act("policy.applied", "human", self.actor, detail=detail, at=tx.now))
@@ -64,14 +65,17 @@ class ReevaluateWaiting(Command):
         return decision.effect is Effect.DENY or (decision.effect is Effect.ALLOW and not needs_people)
 
 
-def reevaluate(tx: Transaction, memory: RunMemory, row: Approval, card: Card) -> str:
-    """Apply the active policy to one waiting call; return the result's name."""
+def reevaluate(tx: Transaction, memory: RunMemory, row: Approval, card: Card, rule: str = "") -> str:
+    """Apply the active policy to one waiting call; return the result's name.
+
+    `rule`: the one that answers, if several rules allow the call together.
+    """
     decision = reevaluate_call(memory, card, tx.now)
     if decision.effect is Effect.DENY:
         revoke_and_deny(tx, memory, row, card, decision)
         return "denied"
     if decision.effect is Effect.ALLOW:
-        _allow(tx, memory, row, card, decision)
+        _allow(tx, memory, row, card, decision, f.Actor("rule", rule) if rule else decision.by)
         return "allowed"
     if is_stricter(decision, row):
         replace_approval(tx, memory, row, card, decision)
@@ -79,11 +83,13 @@ def reevaluate(tx: Transaction, memory: RunMemory, row: Approval, card: Card) ->
     return "left"
 
 
-def _allow(tx: Transaction, memory: RunMemory, row: Approval, card: Card, decision: PolicyDecision) -> None:
+def _allow(
+    tx: Transaction, memory: RunMemory, row: Approval, card: Card, decision: PolicyDecision, actor: f.Actor
+) -> None:
     tx.record(memory, build_decision_fact(card, decision, digest_input(card), tx.now), card)
     tx.approval_columns[row.id] = build_permit_columns(row, tx.working)
     tx.record(
         memory,
-        f.ApprovalAnswered(card.call_id, True, id=row.id, reason=decision.reason, by=decision.by, at=tx.now),
+        f.ApprovalAnswered(card.call_id, True, id=row.id, reason=decision.reason, by=actor, at=tx.now),
         card,
     )
