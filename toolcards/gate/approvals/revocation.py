@@ -49,7 +49,10 @@ class Revocation(NamedTuple):
 
 
 class RevokeApproval(ApprovalCommand):
-    """Revoke an approval that is neither delivered nor used, and what its lasting answer allowed; answers `Revocation`."""
+    """Revoke an approval that is neither delivered nor used, and what its lasting answer allowed.
+
+    The answer is a `Revocation`.
+    """
 
     def __init__(self, person: Any, approval: str) -> None:
         super().__init__(approval)
