@@ -239,29 +239,23 @@ def _find_allow_or_default(
 def _list_open_doubts(decision: PolicyDecision, matches: MatchedRules) -> list[Doubt]:
     """Return the doubts about a command that a person must resolve.
 
-    These are the doubts of deny rules, and of allow rules if no allow is certain. Where the default allows, a command
-    that an allow rule surely does not cover is no worse off than without the rule.
+    These are the doubts of deny rules, and of allow rules if no allow is certain; where the default allows, not of
+    those that surely do not cover the command.
     """
     if decision.effect is Effect.DENY or (decision.effect is Effect.ASK and decision.code != "default"):
         return []
     sure = decision.code in {"rule_allowed", "granted"}
     doubted_effects = {Effect.DENY} if sure else {Effect.DENY, Effect.ALLOW}  # an ask in doubt is a match already
-    is_allowed = decision.effect is Effect.ALLOW
     doubts = [doubt for doubt in matches.opaque if doubt.rule.effect in doubted_effects]
-    return [doubt for doubt in doubts if doubt.is_open or doubt.rule.wide or not is_allowed]
+    return [each for each in doubts if each.is_open or each.rule.wide or decision.effect is not Effect.ALLOW]
 
 
 def _ask_about_opaque_command(policy: RuleSet, doubts: list[Doubt]) -> PolicyDecision:
-    rules, terms = _sort_rules([doubt.rule for doubt in doubts]), policy.ask
-    why = next(doubt.why for doubt in doubts if doubt.rule is rules[0])
+    ids = tuple(rule.id for rule in _sort_rules([doubt.rule for doubt in doubts]))
+    why = next(doubt.why for doubt in doubts if doubt.rule.id == ids[0])
+    reason, terms = f"No rule can allow this command: {why}.", replace(policy.ask, grants=("once",), review="")
     return PolicyDecision(
-        Effect.ASK,
-        "opaque_command",
-        f"No rule can allow this command: {why}.",
-        rule=rules[0].id,
-        rules=tuple(rule.id for rule in rules),
-        by=Actor("rule", rules[0].id),
-        ask=replace(terms, grants=("once",), review=""),
+        Effect.ASK, "opaque_command", reason, rule=ids[0], rules=ids, by=Actor("rule", ids[0]), ask=terms
     )
 
 
