@@ -33,6 +33,19 @@ class TestLangChain(FrameworkScenarios):
         agent.end()
         assert await_run_end(server, run)["call_m"]["state"] == "output-denied"
 
+    @pytest.mark.parametrize("mode", ["gate", "observe"])
+    def test_a_command_is_shown_as_the_message_that_the_model_reads(
+        self, server: Server, agent: Program, mode: str
+    ) -> None:
+        run = agent.begin("commands", mode)
+        agent.end()
+        cards = await_run_end(server, run)
+        assert (cards["call_ca"]["state"], cards["call_ca"]["output"]) == ("output-available", "Handed over: success")
+        assert (cards["call_cb"]["state"], cards["call_cb"]["error"]["message"]) == (
+            "output-error",
+            "Handed over: error",
+        )
+
     @pytest.mark.parametrize("mode", ["alone", "alone-sync"])
     def test_a_graph_without_a_with_block_opens_its_run_and_ends_it(
         self, server: Server, agent: Program, mode: str

@@ -21,6 +21,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import ToolMessage
 from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command
 
 from .common.tool_results import format_result
 from .decisions.answers import Decision
@@ -215,11 +216,22 @@ def _report_unknown_tool(registry: CallRegistry, tool_call: Any, answer: Any) ->
 
 def _report_answer(call: TrackedCall, answer: Any) -> Any:
     """Report a tool's answer; an error message is a failure."""
-    if isinstance(answer, ToolMessage) and answer.status == "error":
-        call.error(_get_text(answer), code="tool_reported")
+    message = _find_message(answer)
+    if message is None:
+        call.output(answer)
+    elif message.status == "error":
+        call.error(_get_text(message), code="tool_reported")
     else:
-        call.output(answer.content if isinstance(answer, ToolMessage) else answer)
+        call.output(message.content)
     return answer
+
+
+def _find_message(answer: Any) -> ToolMessage | None:
+    """Return the message that the model reads; a command may carry it."""
+    update = answer.update if isinstance(answer, Command) else None
+    messages = update.get("messages") if isinstance(update, dict) else [answer]
+    tool_messages = [each for each in messages if isinstance(each, ToolMessage)] if isinstance(messages, list) else []
+    return tool_messages[0] if len(tool_messages) == 1 else None
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ SCRIPTS: dict[str, list[list[Call]]] = {
     "deferred": [[("call_da", "later", {"path": "/ask/a"}), ("call_db", "later", {"path": "/b"})]],
     "deferred-brought": [[("call_da", "later", {"path": "/ask/a"}), ("call_db", "later", {"path": "/b"})]],
     "shapes": [[("call_pa", "picky", {"path": "/a"}), ("call_sa", "shot", {"path": "/a"})]],
+    "commands": [[("call_ca", "hand_over", {"status": "success"}), ("call_cb", "hand_over", {"status": "error"})]],
     "own": [[("call_i", "drop_table", {"name": "ask_users"})]],
     "team": [[("call_w", "team", {"input": "SCENARIO:own"})]],
     "own-deny": [[("call_j", "drop_table", {"name": "forbidden_users"})]],

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import json
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import common
 from langchain.agents import create_agent
@@ -14,8 +14,9 @@ from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.tools import StructuredTool
+from langchain_core.tools import InjectedToolCallId, StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
 from toolcards.client import Toolcards
 from toolcards.client.langchain import Gate, aresume, resume, watched
@@ -71,8 +72,8 @@ class Scripted(BaseChatModel):
         if turn >= len(self.turns):
             yield self._chunk("Done.", [])
             return
-        for index, (call, tool, args) in enumerate(self.turns[turn]):
-            yield self._chunk("", [{"id": call, "name": tool, "args": "", "index": index}])
+        for index, (call, name, args) in enumerate(self.turns[turn]):
+            yield self._chunk("", [{"id": call, "name": name, "args": "", "index": index}])
             for piece in common.pieces(args):
                 yield self._chunk("", [{"id": None, "name": None, "args": piece, "index": index}])
 
@@ -101,6 +102,13 @@ def _pause(scenario: str, kinds: str) -> Any:
     return HumanInTheLoopMiddleware(interrupt_on={"ask_user": config, "drop_table": True}, **per_call)
 
 
+@tool
+def hand_over(status: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Answers by a command."""
+    message = ToolMessage(f"Handed over: {status}", tool_call_id=tool_call_id, status=status)
+    return Command(update={"messages": [message]})
+
+
 def build(scenario: str, gate: bool, middleware: Any = None, kinds: str = "") -> Any:
     plain = (
         common.get_weather, common.fail, common.slow, common.hurried, common.delete_file, common.drop_table,
@@ -110,6 +118,7 @@ def build(scenario: str, gate: bool, middleware: Any = None, kinds: str = "") ->
         StructuredTool.from_function(func=_plain(each), coroutine=each, name=each.__name__, description=each.__doc__)
         for each in plain
     ]
+    tools.append(hand_over)
     middleware = [Gate()] if gate and middleware is None else middleware or []
     if scenario.startswith(("own", "question")):
         middleware.append(_pause(scenario, kinds))
