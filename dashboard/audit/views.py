@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils.safestring import mark_safe
@@ -15,10 +18,12 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dashboard import url_helpers
 from dashboard.accounts.access import READ_AUDIT, needs
+from dashboard.audit.act_sentences import describe_act
 from dashboard.cards import rendering
 from toolcards.audit import verification
 from toolcards.audit.rows import AuditQuerySet, AuditRow
 from toolcards.audit.trail import Act, write_acts
+from toolcards.core.summaries.summary import summarize
 from toolcards.models import Run, ToolCall
 from toolcards.transports.background import anchor_copies
 
@@ -35,9 +40,9 @@ def audit(request: HttpRequest) -> HttpResponse:
     names = (*FILTERS, "about", "since", "until", "before")
     filters = {name: request.GET.get(name, "").strip()[:200] for name in names}
     rows = list(filter_rows(filters).order_by("-seq")[: PAGE + 1])
-    sources = _find_source_names(rows)
+    sources, calls = _find_source_names(rows), _summarize_calls(rows[:PAGE])
     context = {
-        "rows": [(row, sources.get(row.call.partition("-")[0], "")) for row in rows[:PAGE]],
+        "rows": [(row, sources.get(row.call.partition("-")[0], ""), *_read(row, calls)) for row in rows[:PAGE]],
         "next": rows[PAGE - 1].seq if len(rows) > PAGE else None,
         "filters": filters,
         "verified": verification.get_last_result(),
@@ -69,6 +74,22 @@ def _find_source_names(rows: list[AuditRow]) -> dict[str, str]:
     """Return the names of the sources by run number, because several sources can use the same run name."""
     numbers = {call_id[0] for row in rows if (call_id := url_helpers.read_public_id(row.call))}
     return {str(pk): name for pk, name in Run.objects.filter(pk__in=numbers).values_list("pk", "source__name")}
+
+
+def _read(row: AuditRow, calls: dict[str, str]) -> tuple[dict[str, Any], str]:
+    """Return the details of the row, and its sentence."""
+    details = row.readable
+    return details, describe_act(row, details, calls.get(row.call, ""))
+
+
+def _summarize_calls(rows: list[AuditRow]) -> dict[str, str]:
+    """Return the calls of the rows as sentences, by their ids; those that were deleted are left out."""
+    numbers = {call_id for row in rows if (call_id := url_helpers.read_public_id(row.call))}
+    if not numbers:
+        return {}
+    is_named = reduce(or_, (Q(run_id=run, ordinal=ordinal) for run, ordinal in numbers))
+    calls = ToolCall.objects.select_related("run", "run__source").filter(is_named)
+    return {call.public_id: summarize(call.as_shown_card()) for call in calls}
 
 
 def _count_new_rows(last_result: verification.VerificationResult | None) -> int:

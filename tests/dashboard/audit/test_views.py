@@ -40,6 +40,7 @@ def test_the_page_finds_acts_by_person_and_call(signed_in: Any, a_call: Any) -> 
     admin = signed_in("admin")
     page = admin.get("/settings/audit/", {"person": "ann", "act": "vote", "call": call.public_id}).content.decode()
     assert page.count("data-seq=") == 1 and 'data-act="vote"' in page
+    assert "ann answered “Run ls”: approve" in page
     assert admin.get("/settings/audit/", {"person": "nobody"}).content.decode().count("data-seq=") == 0
     assert admin.get("/settings/audit/", {"since": "2100-01-01T00:00"}).content.decode().count("data-seq=") == 0
     assert 'data-verified="yes"' in admin.post("/settings/audit/verify/").content.decode()
