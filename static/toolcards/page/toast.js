@@ -72,7 +72,7 @@ export function showDecision(card, word) {
   const readPart = (/** @type {string} */ part) => card.querySelector(part)?.textContent || '';
   about.append(
     Object.assign(document.createElement('b'), {textContent: word}), ' ',
-    Object.assign(document.createElement('span'), {className: 'sum', textContent: readPart('.sum') || readPart('.tool')}),
+    Object.assign(document.createElement('span'), {textContent: readPart('.sum') || readPart('.tool')}),
   );
   toast.replaceChildren(about);
   toast.hidden = false;
