@@ -24,6 +24,7 @@ from dashboard.cards.safe_text import mark_text
 from dashboard.form_fields import join_errors
 from dashboard.inbox import groups, history, order
 from dashboard.inbox.forms import ANSWER, BallotForm, cast_vote, check_lasting_answer, convert_answers
+from dashboard.inbox.queue_filters import list_filter_links, read_filters
 from toolcards import gate
 from toolcards.core.summaries.summary import summarize
 from toolcards.gate import RequestRefused
@@ -60,8 +61,12 @@ class QueueSummary:
 @needs()
 def inbox(request: HttpRequest) -> HttpResponse:
     """Show all waiting calls, by risk and then by age."""
-    calls = list(ToolCall.objects.waiting().select_related("run", "run__source")[:MAX_CARDS])
+    waiting_calls = list(ToolCall.objects.waiting().select_related("run", "run__source")[:MAX_CARDS])
+    filters = read_filters(request.META["QUERY_STRING"])
+    calls = [call for call in waiting_calls if filters.says(call)] if filters.q else waiting_calls
     context = {
+        "filters": filters,
+        "links": list_filter_links(waiting_calls, filters),
         "levels": order.group_by_risk(calls),
         "shown": PageState.write_calls(calls),
         "queue": summarize_queue(),

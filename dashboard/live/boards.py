@@ -11,6 +11,7 @@ from django.template.loader import render_to_string
 from dashboard.cards.page_parts import build_part, place_card
 from dashboard.inbox import groups
 from dashboard.inbox import views as inbox_views
+from dashboard.inbox.queue_filters import read_filters
 from dashboard.live import site_status
 from dashboard.live.base_board import THROTTLE_SECONDS, BoardNews, LiveBoard
 from dashboard.live.frames import Frame
@@ -110,25 +111,41 @@ class WaitingBoard(LiveBoard):
 
     every = False
 
+    def __init__(self, query: str = "") -> None:
+        super().__init__()
+        self.filters = read_filters(query)
+
+    def list_calls(self) -> list[ToolCall]:
+        """Return the waiting calls that the page shows."""
+        return [call for call in tables.list_waiting_calls() if self.passes(call)]
+
+    def passes(self, call: ToolCall) -> bool:
+        """Return whether the page's search finds the call."""
+        return not self.filters.q or self.filters.says(call)
+
     def render_cards(self) -> dict[str, str]:
         """Return all waiting calls."""
-        return {call.public_id: place_card(call) for call in tables.list_waiting_calls()}
+        return {call.public_id: place_card(call) for call in self.list_calls()}
 
     def render_changed_cards(self, calls: Iterable[ToolCall]) -> dict[str, str]:
         """Return the calls that started or stopped waiting."""
-        return {call.public_id: place_card(call, known_only=not call.waiting) for call in calls if call.requested_at}
+        changed_calls = [call for call in calls if call.requested_at]
+        return {
+            call.public_id: place_card(call, known_only=not (call.waiting and self.passes(call)))
+            for call in changed_calls
+        }
 
 
 class InboxBoard(WaitingBoard):
     """The inbox, with its header line and the groups of similar calls, sent when they changed."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, query: str = "") -> None:
+        super().__init__(query)
         self._sent_groups = ""  # the groups that all watchers have; "" if a new one has others
 
     def render_all(self) -> Frame:
         """Return everything."""
-        calls = tables.list_waiting_calls()
+        calls = self.list_calls()
         parts = {call.public_id: place_card(call) for call in calls} | self.render_throttled()
         frame = Frame(parts, {call.public_id: call.seq for call in calls})
         if frame.parts["groups"] != self._sent_groups:
@@ -151,8 +168,13 @@ class InboxBoard(WaitingBoard):
         html = render_to_string("approvals/_head.html", {"queue": inbox_views.summarize_queue()})
         return {
             "head": build_part("#waiting-line", "outerMorph", html.strip()),
-            "groups": build_part("#batch", "innerMorph", groups.render_groups()),
+            "groups": build_part("#batch", "innerMorph", self._render_groups()),
         }
+
+    def _render_groups(self) -> str:
+        if not self.filters.q:
+            return groups.render_groups()
+        return render_to_string("approvals/_groups.html", groups.build_groups_context(self.list_calls()))
 
 
 class NowBoard(WaitingBoard):
@@ -238,7 +260,7 @@ class ChecklistBoard(LiveBoard):
 # What `/ws/me/?board=` may ask for.
 BOARDS: dict[str, Callable[[str], LiveBoard]] = {
     "now": lambda query: NowBoard(),
-    "approvals": lambda query: InboxBoard(),
+    "approvals": InboxBoard,
     "calls": CallsBoard,
     "runs": RunsBoard,
     "connect": ChecklistBoard,
