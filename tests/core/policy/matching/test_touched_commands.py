@@ -98,6 +98,24 @@ op read op://a/b
 gpg --armor --export-secret-keys
 printenv
 printenv GITHUB_TOKEN
+env
+env | sort
+env -0 | tr '\0' '\n'
+env A=b
+/usr/bin/env
+bash -lc env
+set
+set | grep AWS
+jq -n env
+jq -n '$ENV'
+jq -n 'env.AWS_SECRET_ACCESS_KEY'
+jq -r '.a, (env | keys)' x.json
+yq -n 'env(API_TOKEN)'
+awk 'BEGIN { for (k in ENVIRON) print ENVIRON[k] }'
+awk 'BEGIN { print ENVIRON["DB_PASSWORD"] }'
+ps eww
+ps auxe
+ps -E
 grep -rhoE 'sk_live_[A-Za-z0-9]+' .
 rg -l 'BEGIN RSA PRIVATE KEY'
 git log -p -S 'PRIVATE KEY'
@@ -154,8 +172,19 @@ cat /proc/cpuinfo
 cat /etc/hosts
 cat cert.pem
 openssl x509 -in certs/ca.pem -noout -text
-env
 env LC_ALL=C sort f
+env -i sh -c ls
+set -euo pipefail
+set -x
+jq .env package.json
+jq '{env: .a}' x.json
+jq -r '.jobs[].env.NODE_VERSION' ci.json
+jq -n 'env.HOME'
+awk '{ print $1 }' env.txt
+awk 'BEGIN { print ENVIRON["HOME"] }'
+ps aux
+ps -ef
+ps -e -o pid
 printenv HOME
 kubectl get pods
 kubectl get secretstores

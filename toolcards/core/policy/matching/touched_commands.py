@@ -24,6 +24,9 @@ _RESOURCES = re.compile(r"[,/]")
 _INNER = re.compile(r"[\s'\"();|<>]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ROOTED = re.compile(r"[/~$%]|\\\\|[A-Za-z]:[\\/]|file:", re.I)
+_READ_VARIABLE = re.compile(r"""(?:\$ENV\b|(?<![\w.$/-])(?:str)?env\b(?!\s*:)|\bENVIRON\b)[.\[("']*(\w*)""")
+_SHOWN_ENVIRONMENT = re.compile(r"(?!-)[A-Za-z]*e[A-Za-z]*|-[A-Za-z]*E[A-Za-z]*")  # the letters of ps
+_LISTING_OPTIONS: dict[str, set[str]] = {"env": {"-0", "--null"}, "set": set()}
 _HOST = re.compile(r"[A-Za-z0-9_.\-]+\.[A-Za-z0-9_.\-]+(?=[/:?#]|\Z)|\[[0-9a-fA-F:.]+\]|0[xX][0-9a-fA-F]+|[0-9]{8,10}")
 _PATTERN_OPTIONS = re.compile(r"-[a-zA-Z]*[ef]|--(?:regexp|file|files|expression)(?:=.*)?")
 _MOVES = frozenset({"cd", "pushd", "chdir"})
@@ -171,12 +174,22 @@ def _prints_secrets(name: str, words: tuple[str, ...]) -> bool:
 def _prints_environment(name: str, words: tuple[str, ...]) -> bool:
     """Return whether it prints all variables, or one with a secret's name."""
     catalog = _load_catalog()
+    if name in catalog.environment_readers:
+        names = [each[1] for word in words[1:] for each in _READ_VARIABLE.finditer(word)]
+        return any(not each or _is_secret_name(each) for each in names)
+    if name == "ps":
+        return any(_SHOWN_ENVIRONMENT.fullmatch(word) for word in words[1:])
     if name not in catalog.environment:
         return False
-    operands = [word for word in words[1:] if not word.startswith("-")]
+    operands = [word for word in words[1:] if not word.startswith("-") and (name != "env" or "=" not in word)]
     if name != "printenv":
-        return not operands and set(words[1:]) <= {"-0", "--null", "-p", "-x"}
-    return not operands or any(part in catalog.names for word in operands for part in word.lower().split("_"))
+        options = {word for word in words[1:] if "=" not in word}
+        return not operands and options <= _LISTING_OPTIONS.get(name, {"-p", "-x"})
+    return not operands or any(map(_is_secret_name, operands))
+
+
+def _is_secret_name(variable: str) -> bool:
+    return any(part in _load_catalog().names for part in variable.lower().split("_"))
 
 
 def _runs_text(words: tuple[str, ...]) -> bool:
@@ -193,6 +206,7 @@ class _CommandCatalog:
     readers: dict[str, str]
     markers: tuple[str, ...]
     environment: frozenset[str]
+    environment_readers: frozenset[str]
     names: frozenset[str]
 
 
@@ -209,5 +223,6 @@ def _load_catalog() -> _CommandCatalog:
         {name: letters for names, letters in document["readers"].items() for name in names.split()},
         tuple(document["texts"]["markers"].strip().splitlines()),
         frozenset(document["environment"]["programs"].split()),
+        frozenset(document["environment"]["readers"].split()),
         frozenset(document["environment"]["names"].split()),
     )
