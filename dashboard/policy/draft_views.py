@@ -99,12 +99,12 @@ def set_default(request: HttpRequest) -> HttpResponse:
 @require_POST
 @needs(EDIT_POLICY)
 def take_pack(request: HttpRequest, name: str) -> HttpResponse:
-    """Replace the draft by a starter policy."""
-    if name not in PRESETS:
+    """Replace the draft by a starter policy, perhaps with another default."""
+    default = request.POST.get("default") or None
+    if name not in PRESETS or default not in {None, "allow", "ask", "deny"}:
         raise Http404
-    return _replace_draft(
-        request, dict(PRESETS[name].document), f"The draft is now the starter policy “{PRESETS[name].title}”."
-    )
+    document = PRESETS[name].with_default(default)
+    return _replace_draft(request, document, f"The draft is now the starter policy “{PRESETS[name].title}”.")
 
 
 @require_POST

@@ -50,10 +50,10 @@ def policy(request: HttpRequest) -> HttpResponse:
     changes = []
     if version and request.user.has_perm(EDIT_POLICY):
         changes = view_models.review_draft().changes
-    newer_form = find_newer_form(version.sha256) if version else ""
+    newer_form, own_default = find_newer_form(version.sha256) if version else ("", "")
     context = {
         "version": version, "groups": view_models.group_by_effect(rows), "model": view_models.describe_model(document),
-        "newer_form": newer_form, "starter": PRESETS.get(newer_form),
+        "newer_form": newer_form, "starter": PRESETS.get(newer_form), "own_default": own_default,
         "changes": changes, "try_form": TryForm(), "tries": dry_run.list_recent_examples(), "packs": PRESETS,
     }  # fmt: skip
     return render(request, "policy/policy.html", context)

@@ -95,6 +95,21 @@ def test_a_former_form_of_a_starter_is_offered_the_new_one_and_keeps_deciding(
     assert "data-newer-form" not in admin.get("/policy/").content.decode()
 
 
+@pytest.mark.parametrize("default", ["allow", "ask", "deny"])
+def test_a_server_that_began_with_its_own_default_is_offered_the_new_form_with_it(admin: Client, default: str) -> None:
+    policy_draft.ensure_first_version(default)
+    assert "data-newer-form" not in admin.get("/policy/").content.decode()
+    path = Path(__file__).parents[2] / "core/policy/language/former_starters.json"
+    former = json.loads(path.read_text("utf-8"))["ask-on-writes"]
+    rules = [rule for rule in former["rules"] if rule["effect"] != "allow"]
+    gate.activate(former | {"default": default, "rules": rules}, author="ben")
+    page = admin.get("/policy/").content.decode()
+    assert 'data-newer-form="ask-on-writes"' in page and f'name="default" value="{default}"' in page
+    admin.post("/policy/packs/ask-on-writes/", {"default": default})
+    assert policy_draft.load_draft() == PRESETS["ask-on-writes"].with_default(default)
+    assert admin.post("/policy/packs/ask-on-writes/", {"default": "maybe"}).status_code == 404
+
+
 def test_only_people_who_may_edit_the_policy_are_offered_a_new_form(viewer: Client, first: PolicyVersion) -> None:
     activate_former_form()
     assert "data-newer-form" not in viewer.get("/policy/").content.decode()

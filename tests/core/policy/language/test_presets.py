@@ -6,6 +6,7 @@ A row is the name as an agent sends it, with the server where the wire tells it 
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.support.tool_names import CHANGES, LOOKINGS
 from toolcards.client.common.canonical_json import digest
 from toolcards.client.common.tool_kinds import find_kinds, is_known_tool
 from toolcards.core.policy.decision import Effect, PolicyRequest, decide
+from toolcards.core.policy.language import presets
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.presets import PRESETS, find_newer_form
 
@@ -165,13 +167,23 @@ def test_a_starter_has_at_most_four_rules_none_of_which_repeats_the_default(name
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_forms_of_each_starter_are_listed_with_the_present_one_last(name):
     """A changed starter fails here: append its digest to `starter_forms.toml`."""
-    assert find_newer_form(digest(dict(PRESETS[name].document))) == ""
-    assert find_newer_form(digest(FORMER.get(name, {"v": 1, "default": "allow", "rules": []}))) == name
+    assert find_newer_form(digest(dict(PRESETS[name].document))) == ("", "")
+    assert find_newer_form(digest(FORMER.get(name, {"v": 1, "default": "allow", "rules": []}))) == (name, "")
+
+
+@pytest.mark.parametrize("default", ["allow", "ask", "deny"])
+def test_a_first_policy_with_another_default_has_the_same_forms(default):
+    """Append the digest of `with_default` to `starter_forms.toml`, too."""
+    present_form = digest(PRESETS["ask-on-writes"].with_default(default))
+    forms = tomllib.loads(Path(presets.__file__).with_name("starter_forms.toml").read_text("utf-8"))
+    *former_forms, last = forms[f"ask-on-writes {default}"]
+    assert last == present_form and find_newer_form(present_form) == ("", "")
+    assert {find_newer_form(each) for each in former_forms} == {("ask-on-writes", default)}
 
 
 def test_a_policy_that_a_person_wrote_is_no_form_of_a_starter():
     own_policy = {**PRESETS["ask-on-writes"].document, "default": "deny"}
-    assert find_newer_form(digest(own_policy)) == ""
+    assert find_newer_form(digest(own_policy)) == ("", "")
 
 
 @pytest.mark.parametrize("program", ["claude-code", "codex"])

@@ -88,9 +88,14 @@ class Preset:
         return document
 
 
-def find_newer_form(sha256: str) -> str:
-    """Return the starter whose former form has this digest, or ""."""
-    return next((name for name, former in _load_former_forms().items() if sha256 in former), "")
+def find_newer_form(sha256: str) -> tuple[str, str]:
+    """Return the starter whose former form this is, and its default.
+
+    The default is "" if it is the starter's own; both are "" for other policies.
+    """
+    key = next((key for key, former in _load_former_forms().items() if sha256 in former), "")
+    name, _, default = key.partition(" ")
+    return name, default
 
 
 @cache

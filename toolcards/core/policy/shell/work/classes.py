@@ -31,6 +31,7 @@ _SCRIPT = (
     r"build|compile|typecheck|type-check|types|docs|generate|codegen|coverage|bench|ci|verify|validate|unit|integration|"
     r"e2e|spec)(?:[-_:.][\w.:-]*)?"
 )
+_SUBS = {"SCRIPT": _SCRIPT, "MODE": r"[ugoa]*[-+=][rwxX]+|0?[0-7]{3}"}  # of subs; no bit that changes users
 _OWN_TOOL = re.compile(r"(?:[\w.-]+/)*(?:\.venv|venv)/bin/([\w.-]+)|(?:[\w.-]+/)*node_modules/\.bin/([\w.-]+)")
 _OWN_SCRIPT = re.compile(r"(?:\./)?(gradlew|mvnw|manage\.py)")
 _EMPTY = frozenset({("cat", "/dev/null"), ("echo", "-n"), ("echo", "-n", ""), ("printf", ""), ("cat",)})
@@ -226,9 +227,9 @@ def _is_understood(row: _WorkRow, arguments: Arguments, start: int, globs: Globs
 
 
 def _begins(names: tuple[str, ...], sub: tuple[str, ...]) -> bool:
-    """Return whether the operands begin with the sub-command; `SCRIPT` is the name of a script."""
+    """Return whether the operands begin with the sub-command, whose words may be names of `_SUBS`."""
     return len(names) >= len(sub) and all(
-        name == each or (each == "SCRIPT" and re.fullmatch(_SCRIPT, name))
+        name == each or (each in _SUBS and re.fullmatch(_SUBS[each], name))
         for name, each in zip(names, sub, strict=False)
     )
 
