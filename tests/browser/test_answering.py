@@ -166,7 +166,7 @@ def test_a_risky_arrival_is_said_though_others_wait(server: Server, visit: Open,
     page = visit("/policy/")
     until(lambda: page.locator("#waiting-count").get_attribute("data-newest"))
     ask_to_delete(server, run, f"{run}-2")
-    alert = until(lambda: "delete_file" in (text := page.locator("#alert").inner_text()) and text)
+    alert = until(lambda: "Delete " in (text := page.locator("#alert").inner_text()) and text)
     assert "high risk" in alert
 
 

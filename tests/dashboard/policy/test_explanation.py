@@ -38,7 +38,7 @@ def test_why_shows_that_a_person_or_no_one_decided(admin: Client, a_call: Any) -
     assert admin.post(f"/approvals/{approval.id}/vote", vote).status_code == 303
     why = " ".join(admin.get(f"/calls/{no.public_id}/why/").content.decode().split())
     assert "Denied by a-admin. </b> Not this file." in why and "</b> No rule matches" not in why
-    assert "<code>Edit</code> a.py</p>" in why
+    assert "Edit a.py <code>Edit</code></p>" in why
     seen_call = a_call("output-available", tool="Edit", call_id="seen", run="seen")
     assert "Not evaluated by policy" in admin.get(f"/calls/{seen_call.public_id}/why/").content.decode()
     assert admin.get("/calls/999-9/why/").status_code == 404
