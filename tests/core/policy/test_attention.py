@@ -21,7 +21,7 @@ from toolcards.core.policy.shell.work.classes import WORK
 SESSIONS, DANGEROUS = corpus.load_sessions(), corpus.load_dangerous()
 DISGUISED = [each for call in DANGEROUS for each in corpus.disguise(call)]
 MOST_ASKED = {
-    "follow-the-agent": {"look": 13, "local": 27, "outside": 137},
+    "follow-the-agent": {"look": 13, "local": 29, "outside": 137},
     "watch": {"look": 0, "local": 0, "outside": 0},
     "ask-on-writes": {"look": 325, "local": 962, "outside": 137},
     "locked-down": {"look": 902, "local": 962, "outside": 137},
