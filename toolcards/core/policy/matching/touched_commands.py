@@ -104,10 +104,7 @@ def touch_command(words: tuple[str, ...], bases: tuple[str, ...] = (), depth: in
     """Return what one command touches, by its words."""
     catalog = _load_catalog()
     name = strip_program_name(words[0])
-    resources = tuple(piece for word in words[1:] for piece in _RESOURCES.split(word))  # secret/db
-    if any(prefix.matches((name, *resources)) for prefix in catalog.prints.get(name, ())) or _prints_environment(
-        name, words
-    ):
+    if _prints_secrets(name, words):
         return Touched(TRUE)
     pattern_place = _find_pattern(words) if name in catalog.search or words[:2] == ("git", "grep") else -1
     operands = [word for place, word in enumerate(words) if place != pattern_place or is_rooted(word)]
