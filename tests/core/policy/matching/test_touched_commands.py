@@ -102,6 +102,8 @@ env
 env | sort
 env -0 | tr '\0' '\n'
 env A=b
+env -u HOME
+env --unset=HOME -0
 /usr/bin/env
 bash -lc env
 set
@@ -174,6 +176,7 @@ cat cert.pem
 openssl x509 -in certs/ca.pem -noout -text
 env LC_ALL=C sort f
 env -i sh -c ls
+env -u HOME ls
 set -euo pipefail
 set -x
 jq .env package.json

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import pairwise
 
 from toolcards.core.policy.matching.private_addresses import has_secret, leads_inside
 from toolcards.core.policy.matching.secret_places import load_document, load_places
@@ -178,10 +179,14 @@ def _prints_environment(name: str, words: tuple[str, ...]) -> bool:
         return any(_SHOWN_ENVIRONMENT.fullmatch(word) for word in words[1:])
     if name not in catalog.environment:
         return False
-    operands = [word for word in words[1:] if not word.startswith("-") and (name != "env" or "=" not in word)]
+    arguments = [
+        word
+        for before, word in pairwise(words)
+        if name != "env" or not ("=" in word or word in {"-u", "--unset"} or before in {"-u", "--unset"})
+    ]
+    operands = [word for word in arguments if not word.startswith("-")]
     if name != "printenv":
-        options = {word for word in words[1:] if "=" not in word}
-        return not operands and options <= _LISTING_OPTIONS.get(name, {"-p", "-x"})
+        return not operands and set(arguments) <= _LISTING_OPTIONS.get(name, {"-p", "-x"})
     return not operands or any(map(_is_secret_name, operands))
 
 
