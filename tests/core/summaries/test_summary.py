@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import time
+import tomllib
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -18,6 +20,8 @@ from toolcards.core.calls.card import Card, CardApproval, CardTool
 from toolcards.core.risk.commands import find_command_hints
 from toolcards.core.summaries.summary import MAX_LENGTH, has_whole_summary, summarize
 from toolcards.core.text.text_rope import Rope
+
+TABLE = files("toolcards.core.summaries").joinpath("tool_phrases.toml")
 
 
 def build_card(tool: str, value: Any, **more: Any) -> Card:
@@ -257,13 +261,36 @@ def test_a_sentence_never_hides_a_part_that_risk_or_policy_points_at(
     assert count == len(set(parts)) or "more part" in sentence
 
 
-@given(
-    st.dictionaries(
-        st.sampled_from(["path", "to", "amount", "url", "method", "x", "query", "command", "file_path"]),
-        st.text(max_size=300) | st.integers() | st.none(),
-    ),
-    st.sampled_from(["Read", "Edit", "send_email", "mcp__a__b", "tool", "Bash", "http_request"]),
+NAMES = [
+    "path", "file_path", "to", "cc", "amount", "url", "method", "x", "query", "sql", "command", "owner", "repo",
+    "offset", "limit", "start_line", "end_line", "edits", "old_string", "new_string", "content", "input", "patch",
+    "paths", "questions", "subject", "number", "description", "status", "name",
+]  # fmt: skip
+ODD_VALUES = [
+    "https://[", "https://a:99999/", "https://a:x/b?c", "//", "http://\ud800/", "\x00", "a\u202eb", "*** Begin Patch",
+    "*** Begin Patch\n*** Update File: a\n@@\n-\n+\n*** End Patch", "{path}", "{", "SELECT", "delete from",
+    "drop table", "insert into a values", "truncate", "update a set", "select (", "_", "", 10**400, -(10**400),
+    float("inf"), float("nan"), True, None, [], {}, [None], [{}], [[]], ["a", 1], [{"question": 1}],
+    [{"old_string": 1}], {"a": {"b": []}},
+]  # fmt: skip
+odd_values = st.sampled_from(ODD_VALUES) | st.text(max_size=300) | st.integers() | st.lists(st.sampled_from(ODD_VALUES))
+TOOL_NAMES = sorted(
+    {name for row in tomllib.loads(TABLE.read_text("utf-8"))["phrase"] for name in row["tools"].split()}
 )
-@draw_examples(300)
+
+
+@given(
+    st.dictionaries(st.sampled_from(NAMES), odd_values, max_size=8),
+    st.sampled_from([*TOOL_NAMES, "mcp__a__b", "mcp__a__", "tool", "_", "Bash", "execute_sql"]),
+)
+@draw_examples(1_000)
 def test_any_input_has_a_sentence(value: dict[str, Any], tool: str) -> None:
     assert 0 < len(summarize(build_card(tool, value))) <= MAX_LENGTH
+
+
+@loop_over("value", ODD_VALUES)
+def test_no_value_of_an_argument_is_a_fault_of_ours(value: Any) -> None:
+    for tool in TOOL_NAMES:
+        for name in NAMES:
+            arguments = {"file_path": "a", "url": "https://a.example", "query": "x", "to": "a@b.example", name: value}
+            assert summarize(build_card(tool, arguments))

@@ -27,7 +27,10 @@ def describe_statement(text: str) -> str:
     is_long = len(statement) > MAX_STATEMENT or len(_BRACKETS.findall(statement)) > MAX_BRACKETS
     if is_long or not _BEGINS.match(statement) or _UNCLEAR.search(statement):
         return ""
-    sentences = {_describe(statement, dialect) for dialect in DIALECTS} - {None}
+    try:
+        sentences = {_describe(statement, dialect) for dialect in DIALECTS} - {None}
+    except Exception:  # sqlglot has read it in a way that it does not expect itself; people read the statement
+        return ""
     return sentences.pop() or "" if len(sentences) == 1 else ""
 
 

@@ -20,6 +20,7 @@ from toolcards.core.summaries.statement_phrases import describe_statement
 MAX_SCALARS = 2  # arguments in the summary of a tool without a phrase
 MAX_VALUE = 80  # characters of one of them
 MAX_PATCH = 20_000  # characters of a patch that are read
+_MAX_LINE = 10**9  # Python refuses to write numbers of thousands of digits
 _MAX_COMPARED_LINES = 200  # of an edit, on each side
 _PATH = ("file_path", "path", "filename", "filepath", "file", "notebook_path", "target_file", "absolute_path",
          "dir_path", "directory", "dir", "relative_workspace_path", "target_directory")  # fmt: skip
@@ -88,7 +89,8 @@ def name_tool(tool: str) -> str:
     """Return the tool's name in words."""
     if not _PLAIN_NAME.fullmatch(tool):
         return tool
-    return " ".join(word if word.isupper() else word.lower() for word in _HUMP.sub(" ", tool).replace("_", " ").split())
+    words = _HUMP.sub(" ", tool).replace("_", " ").split()
+    return " ".join(word if word.isupper() else word.lower() for word in words) or tool
 
 
 def read_command(arguments: Mapping[str, Any]) -> str:
@@ -133,14 +135,20 @@ def _read_slot(slot: str, arguments: Mapping[str, Any]) -> str | None:
 
 
 def _read_lines(arguments: Mapping[str, Any]) -> str:
-    first = get_first(arguments, ("offset", "start_line", "start_line_one_indexed"))
-    count, last = arguments.get("limit"), get_first(arguments, ("end_line", "end_line_one_indexed_inclusive"))
-    start = first if isinstance(first, int) else 1
-    if isinstance(count, int) and not isinstance(last, int):
-        last = max(start, 1) + count - 1
-    if isinstance(last, int):
-        return f" lines {max(start, 1)}–{last}"
-    return f" from line {start}" if isinstance(first, int) else ""
+    first = _get_line(arguments, "offset", "start_line", "start_line_one_indexed")
+    last = _get_line(arguments, "end_line", "end_line_one_indexed_inclusive")
+    count = _get_line(arguments, "limit")
+    start = max(first or 1, 1)
+    if count is not None and last is None:
+        last = start + count - 1
+    if last is not None:
+        return f" lines {start}–{last}"
+    return f" from line {start}" if first is not None else ""
+
+
+def _get_line(arguments: Mapping[str, Any], *names: str) -> int | None:
+    value = get_first(arguments, names)
+    return value if isinstance(value, int) and abs(value) < _MAX_LINE else None
 
 
 def _read_changes(arguments: Mapping[str, Any]) -> str:
@@ -186,11 +194,11 @@ def _read_url(arguments: Mapping[str, Any]) -> str | None:
         return None
     try:
         parts = urlsplit(url)
-        host = parts.hostname or ""
-    except ValueError:
+        host, port = parts.hostname or "", f":{parts.port}" if parts.port else ""
+    except ValueError:  # no address, or no such port
         return url
     more = "?…" if parts.query else ""
-    return f"{host}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}{more}" if host else url
+    return f"{host}{port}{parts.path.rstrip('/')}{more}" if host else url
 
 
 def _read_place(arguments: Mapping[str, Any]) -> str:
