@@ -27,7 +27,7 @@ def test_a_press_copies_the_call_and_stays_on_the_page(server: Server, visit: Op
     page.click("text=Copy Markdown")
     page.wait_for_selector("#toast:has-text('Copied')")
     text = page.evaluate(READ_CLIPBOARD)
-    assert text.startswith("### `Read`") and f"- Page: <{server.base}{path}>\n" in text
+    assert text.startswith("### `Read a`") and f"- Page: <{server.base}{path}>\n" in text
     page.click("text=Copy JSON")
     until(lambda: page.evaluate(READ_CLIPBOARD).startswith("{"))
     assert json.loads(page.evaluate(READ_CLIPBOARD))["call_id"] == "c"
@@ -43,7 +43,7 @@ def test_without_a_clipboard_a_press_opens_the_text(server: Server, visit: Open,
     page.evaluate("() => { navigator.clipboard.write = () => Promise.reject(new Error('no')); }")
     page.click("text=Copy Markdown")
     page.wait_for_url("**/call.md")
-    assert "### `Read`" in page.inner_text("body")
+    assert "### `Read a`" in page.inner_text("body")
 
 
 def test_a_snippet_is_copied_whole_or_selected_where_there_is_no_clipboard(visit: Open) -> None:
