@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,13 @@ POLICY = {
     ],
 }  # fmt: skip
 _numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def interrupts() -> None:
+    """Let commands be interrupted, also where the tests run in the background, which ignores it for all below."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module")
