@@ -9,9 +9,7 @@ from bench import pages, servers, stores
 from bench.report import Report
 
 SECONDS, QUICK_SECONDS = 120.0, 20.0
-# Seconds until the server counts as unused, and once-a-minute jobs have run after the load, and then again: the first
-# time that they read what they wrote, Linux notes the time of the access, which counts as 4,096 bytes written.
-SETTLE = 190.0
+SETTLE = 100.0  # seconds until the server counts as unused, and once-a-minute jobs have run after the load
 CALLS, QUICK_CALLS = 100_000, 10_000
 
 
