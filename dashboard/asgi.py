@@ -18,8 +18,7 @@ from django.conf import settings
 
 from dashboard.inbox.vote_middleware import VoteMiddleware
 from dashboard.live.sockets import OriginGuard, websocket_urlpatterns
-from dashboard.serving.bodies import BodyMeter
-from dashboard.serving.requests import PeerCounter, RequestTracker
+from dashboard.serving.bodies import BodyMeter, PeerCounter, RequestTracker
 from toolcards import gate
 from toolcards.database import report_outage
 from toolcards.transports.api.api_errors import CLOSE_TRY_AGAIN

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST
 from dashboard.accounts import sign_in_log
 from dashboard.accounts.access import VOTE, api, body_of, by_body, fault, needs
 from dashboard.cards import rendering
-from dashboard.cards.page_parts import build_part
+from dashboard.cards.rendering import build_part
 from dashboard.inbox import groups
 from dashboard.inbox.forms import BallotForm, cast_vote, check_lasting_answer, write_fields
 from dashboard.inbox.views import HttpResponseSeeOther, find_return_path, is_htmx_request

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.accounts import sign_in_log
 from dashboard.accounts.access import VOTE, needs
 from dashboard.cards import rendering
-from dashboard.cards.page_parts import PageState
+from dashboard.cards.rendering import PageState
 from dashboard.cards.safe_text import mark_text
 from dashboard.form_fields import join_errors
 from dashboard.inbox import groups, history, order

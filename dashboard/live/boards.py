@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 from django.template.loader import render_to_string
 
-from dashboard.cards.page_parts import build_part, place_card
+from dashboard.cards.rendering import build_part, place_card
 from dashboard.inbox import groups
 from dashboard.inbox import views as inbox_views
 from dashboard.inbox.queue_filters import read_filters

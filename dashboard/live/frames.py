@@ -9,7 +9,7 @@ from operator import or_
 
 from django.db.models import Q
 
-from dashboard.cards.page_parts import MAX_PARTS, PIECE_MARK, PageState, place_card
+from dashboard.cards.rendering import MAX_PARTS, PIECE_MARK, PageState, place_card
 from toolcards.models import ToolCall
 
 MAX_UNCONFIRMED = 2  # frames on the way to one browser: one that it draws, and the next

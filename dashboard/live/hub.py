@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from django.db import close_old_connections, connections
 
-from dashboard.cards.page_parts import NEW_PAGE, PageState
+from dashboard.cards.rendering import NEW_PAGE, PageState
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.changes import HEARTBEAT_SECONDS, ChangeReader, TickResult
 from dashboard.live.frames import FrameSlot, Pacing, SendWindow, join_frames, render_answered

@@ -9,7 +9,7 @@ from django.db import connection
 from django.template.loader import render_to_string
 
 from dashboard.cards import rendering
-from dashboard.cards.page_parts import PIECE_MARK, build_part, place_card, place_piece
+from dashboard.cards.rendering import PIECE_MARK, build_part, place_card, place_piece
 from dashboard.cards.timeline.timeline import build_timeline
 from dashboard.cards.trace import event_log
 from dashboard.live.base_board import LiveBoard

@@ -14,7 +14,7 @@ from channels.consumer import AsyncConsumer
 from django.urls import re_path
 
 from dashboard import url_helpers
-from dashboard.cards.page_parts import NEW_PAGE, PageState, build_part
+from dashboard.cards.rendering import NEW_PAGE, PageState, build_part
 from dashboard.cards.timeline.zoom import TimeWindow
 from dashboard.live import hub
 from dashboard.live.base_board import LiveBoard

@@ -15,7 +15,7 @@ from django.db import connections
 from django.http import QueryDict
 from django.template.loader import render_to_string
 
-from dashboard.cards.page_parts import build_part
+from dashboard.cards.rendering import build_part
 from dashboard.live.base_board import PENDING_SECONDS, BoardNews, LiveBoard
 from dashboard.live.frames import Frame
 from dashboard.runs.call_statistics import CallStatistics, TableChoice

@@ -22,8 +22,7 @@ import httptools
 from dashboard.networks import is_proxy
 from dashboard.serving import limits
 from dashboard.serving.keep_alive import RECHECK_SECONDS, KeepAliveProtocol
-from dashboard.serving.limits import HEAD_TOO_LARGE, INVALID, TOO_MANY, TOO_SLOW, Limits, Refusal, read_limits
-from dashboard.serving.peers import Peer
+from dashboard.serving.limits import HEAD_TOO_LARGE, INVALID, TOO_MANY, TOO_SLOW, Limits, Peer, Refusal, read_limits
 from toolcards.transports.api.admission import LINE
 
 HEADERS = 200  # header lines of a request

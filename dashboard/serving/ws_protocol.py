@@ -19,7 +19,7 @@ from websockets.frames import CloseCode, Frame, apply_mask  # type: ignore[attr-
 from websockets.http11 import Request
 from websockets.protocol import OPEN
 
-from dashboard.serving.peers import Peer
+from dashboard.serving.limits import Peer
 from toolcards.transports import shutdown
 from toolcards.transports.api.admission import LINE, RECEIPTS, TEXT_BUNDLES
 

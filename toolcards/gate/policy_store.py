@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
+from django.conf import settings
 from django.db import connection, transaction
 
 from toolcards.audit.trail import Act, write_acts
 from toolcards.client.common import tool_kinds
-from toolcards.client.common.canonical_json import digest
+from toolcards.client.common.canonical_json import digest, escape
 from toolcards.core.policy.decision import Effect, RuleSet
 from toolcards.core.policy.language import document as documents
 from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.core.policy.language.lint import lint
 from toolcards.gate import memo
 from toolcards.gate.decisions import eligibility
-from toolcards.gate.reviewer_checks import check_reviewers
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.models import Draft, PolicyVersion, Source, ToolCall
+from toolcards.notifications import webhooks
 
 FIRST_RUN_AUTHOR = "setup"
 
@@ -169,3 +171,19 @@ def load_draft_text() -> str:
     It can be older than the draft.
     """
     return Draft.objects.values_list("text", flat=True).first() or ""
+
+
+# Checks the reviewers of a policy against this server: commands that may be run, addresses that may be reached.
+def check_reviewers(policy: RuleSet) -> Iterator[PolicyFinding]:
+    """Yield what keeps the reviewers from being asked on this server."""
+    for name, reviewer in policy.reviewers.items():
+        pointer = f"/reviewers/{escape(name)}"
+        if reviewer.kind == "command":
+            if reviewer.command not in settings.TOOLCARDS.commands_of_reviewers:
+                message = f"TOOLCARDS_REVIEWER_COMMANDS does not list the command {reviewer.command}."
+                yield PolicyFinding(f"{pointer}/command", "unknown_command", message, grave=True)
+            continue
+        try:
+            webhooks.check_url(reviewer.url)
+        except webhooks.UnsafeUrl as error:
+            yield PolicyFinding(f"{pointer}/url", "unsafe_url", str(error), grave=True)

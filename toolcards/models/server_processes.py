@@ -1,6 +1,6 @@
 """What the server processes of one installation tell each other: their newest group commit, and the pulse.
 
-See `toolcards.gate.writer.commit_marks` and `toolcards.clocks`.
+See `toolcards.gate.writer.attempt` and `toolcards.clocks`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.cards.page_parts import MAX_PARTS
+from dashboard.cards.rendering import MAX_PARTS
 from dashboard.live.frames import Frame, FrameSlot, Pacing, join_frames
 
 

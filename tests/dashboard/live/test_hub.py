@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from dashboard.asgi import application
 from dashboard.cards import rendering
-from dashboard.cards.page_parts import MAX_PARTS
+from dashboard.cards.rendering import MAX_PARTS
 from dashboard.live import hub
 from dashboard.live.base_board import BoardNews
 from dashboard.live.boards import BOARDS

@@ -15,7 +15,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 from websockets.frames import apply_mask
 
-from dashboard.serving.peers import Peer
+from dashboard.serving.limits import Peer
 from dashboard.serving.ws_protocol import WebSocketProtocol
 from tests.support.effort import draw
 from tests.support.server import PATIENCE, ROOT

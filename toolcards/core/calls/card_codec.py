@@ -18,7 +18,7 @@ from toolcards.core.calls.card import (
     ToolCallState,
 )
 from toolcards.core.calls.facts import Actor
-from toolcards.core.text.shared_json import SHARED, encode_record, encode_value
+from toolcards.core.calls.facts.codec import SHARED, encode_record, encode_value
 from toolcards.core.text.text_rope import Rope
 
 _PLAIN_FIELDS = tuple(f.name for f in fields(Card) if f.name not in {"text", "segment"})

@@ -48,7 +48,7 @@ class PolicyDecision:
 
     `complete`: every rule that could have been stricter was evaluated. `moment`: the recorded circumstances
     (PolicyRequest.moment). `offers`: the lasting answers to an ask (gate/lasting_answers.py). `parts`: the judgement of
-    each command of a line (gate/questions/command_parts.py).
+    each command of a line (gate/questions/opening.py).
     """
 
     effect: Effect

@@ -7,7 +7,7 @@ from typing import Any
 
 from toolcards.core.calls import questions
 from toolcards.core.calls.card import Card
-from toolcards.core.policy.changes.harm_condition import HarmCondition
+from toolcards.core.policy.changes.harms import HarmCondition
 from toolcards.core.policy.evaluation_context import EvaluationContext, OverBudget
 from toolcards.core.policy.matching.touch_condition import TouchCondition
 from toolcards.core.policy.request import PolicyRequest

@@ -24,8 +24,7 @@ from toolcards.gate.decisions.evaluation import evaluate_call
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import can_ask_again, get_offered_tools, is_stopped, start_next_attempt
 from toolcards.gate.decisions.responses import build_decision
-from toolcards.gate.decisions.waiting_limit import TOO_MANY_WAITING
-from toolcards.gate.questions.opening import USE_TTL
+from toolcards.gate.questions.opening import TOO_MANY_WAITING, USE_TTL
 from toolcards.gate.refusals import InvalidRequest, KeyReuse, TooLate, TooManyWaiting
 from toolcards.gate.writer import approval_rows
 from toolcards.gate.writer.bulk_sql import fit_text

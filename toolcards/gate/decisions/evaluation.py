@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from toolcards.client.common import tool_kinds
@@ -13,23 +14,22 @@ from toolcards.core.calls import questions
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.policy import decision as policies_core
 from toolcards.core.policy.decision import Effect, PolicyDecision, PolicyRequest, RuleSet
+from toolcards.core.policy.tool_names import make_tool_key
 from toolcards.gate import emergency, lasting_answers, policy_store
 from toolcards.gate.approvals.holds import ReturnVisit
-from toolcards.gate.call_counts import count_recent_calls
-from toolcards.gate.decisions import forms, grants, tool_register
+from toolcards.gate.decisions import grants, tool_register
 from toolcards.gate.decisions.digests import digest_input, digest_value
 from toolcards.gate.decisions.eligibility import VoterCount, get_source, list_identities
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.decisions.preflight import find_folder, get_offered_tools, is_stopped, prepare_call
 from toolcards.gate.decisions.responses import build_decision
-from toolcards.gate.decisions.waiting_limit import limit_waiting
-from toolcards.gate.questions.command_parts import judge_parts
-from toolcards.gate.questions.opening import open_approval
+from toolcards.gate.questions import opening
+from toolcards.gate.questions.opening import judge_parts, limit_waiting, open_approval
 from toolcards.gate.twins.attachment import find_twin
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.transaction import Transaction
-from toolcards.models import BreakGlass, Grant
+from toolcards.models import BreakGlass, Grant, ToolCall
 
 log = logging.getLogger(__name__)
 S = ToolCallState
@@ -162,7 +162,7 @@ def _decide(
         moment=describe_moment(memory, question)
     )
     if is_form and decision.effect != Effect.DENY:
-        return forms.require_answer(decision, question, card.input, count_voters)
+        return opening.require_answer(decision, question, card.input, count_voters)
     if decision.effect is not Effect.ASK:
         return decision
     return judge_parts(policy, question, lasting_answers.offer_lasting_answers(decision, policy, question))
@@ -255,3 +255,22 @@ def _deny(code: str, reason: str) -> PolicyDecision:
 def reevaluate_call(memory: RunMemory, card: Card, now: float) -> PolicyDecision:
     """Return the active policy's decision on a decided call; record nothing."""
     return _decide(memory, card, get_frozen_tool(card), can_wait=True, now=now)
+
+
+# Counts the calls of a tool within the last seconds or minutes, for the rates of a policy.
+LEAST_COUNTED = 500  # calls of a rate's window, so that a draft with another rate can be simulated
+
+
+def count_recent_calls(policy: RuleSet, memory: RunMemory, card: Card, now: float) -> dict[tuple[str, int], int]:
+    """Return the number of earlier calls for each scope and seconds."""
+    counts, limit = {}, max(policy.highest_rate + 1, LEAST_COUNTED)  # no rule asks for more
+    for scope, seconds in policy.rates:
+        window_start = datetime.fromtimestamp(now - seconds, UTC)
+        same_tool = ToolCall.objects.filter(tool_key=make_tool_key(card.tool.name), started_at__gte=window_start)
+        calls = same_tool.exclude(run_id=memory.row.pk, ordinal=card.ordinal)
+        if scope == "run":
+            calls = calls.filter(run_id=memory.row.pk)
+        elif scope in {"agent", "source"}:
+            calls = calls.filter(run__source=memory.row.source_id)
+        counts[scope, seconds] = calls[:limit].count()
+    return counts

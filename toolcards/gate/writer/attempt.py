@@ -7,6 +7,8 @@ they are committed. Anything else that fails rolls all of them back.
 from __future__ import annotations
 
 import logging
+import secrets
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -17,15 +19,102 @@ from django.db import OperationalError, connection, transaction
 from toolcards import doorbell
 from toolcards.audit import trail
 from toolcards.clocks import clock
-from toolcards.database import is_transient
+from toolcards.database import LONGEST_PAUSE, is_transient
 from toolcards.gate import call_trace, memo, timekeeping
 from toolcards.gate.refusals import RequestRefused
 from toolcards.gate.source_usage import usage_book
-from toolcards.gate.writer import commit_marks
+from toolcards.gate.writer.cache.run_cache import RollbackLog
 from toolcards.gate.writer.command import Command
-from toolcards.gate.writer.rollback import RollbackLog
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.models.write_guard import allow_log_writes
+
+# Commit marks: find out whether a commit happened although its reply was lost.
+#
+# If PostgreSQL commits and the connection breaks, the writer sees an error, and a retry would write every frame twice.
+# So each process numbers its group commits in a row of its own, inside the transaction. PostgreSQL's transaction ids
+# are no substitute: after a crash, it reuses ids that were not yet on disk.
+#
+# SQLite needs no marks: its COMMIT is a function call in this process, and if it raises, nothing was committed.
+PROCESS = secrets.token_hex(16)
+MAX_AGE = 86_400.0  # seconds after which the row of an ended process is deleted
+PATIENCE = 5.0  # seconds to find out
+_WRITE = (
+    "INSERT INTO toolcards_groupcommit (process, number, at) VALUES (%s, %s, %s)"
+    " ON CONFLICT (process) DO UPDATE SET number = EXCLUDED.number, at = EXCLUDED.at"
+)
+# Waits for a transaction that still locks the row, and does not change the number.
+_READ = (
+    "INSERT INTO toolcards_groupcommit AS ours (process, number, at) VALUES (%s, 0, %s)"
+    " ON CONFLICT (process) DO UPDATE SET number = ours.number RETURNING number"
+)
+# Ends a session that the server still considers open. Its COMMIT did not arrive, and cannot arrive later.
+_END_SESSION = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE pid = %s AND datname = current_database() AND state LIKE 'idle in%%'"
+)
+_last_mark = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The number of a transaction, and the pid of its session."""
+
+    number: int
+    session: int
+
+
+def write_mark() -> Mark | None:
+    """Write the mark as the last statement of the transaction.
+
+    None if no reply can be lost.
+    """
+    global _last_mark
+    if connection.vendor != "postgresql" or len(connection.atomic_blocks) > 1:  # an outer transaction commits
+        return None
+    _last_mark += 1
+    now = time.time()
+    with connection.cursor() as cursor:
+        if _last_mark == 1:
+            cursor.execute("DELETE FROM toolcards_groupcommit WHERE at < %s", [now - MAX_AGE])
+        cursor.execute(_WRITE, [PROCESS, _last_mark, now])
+    return Mark(_last_mark, connection.connection.info.backend_pid)
+
+
+def is_committed(mark: Mark) -> bool | None:
+    """Return whether that transaction was committed.
+
+    None if the database does not answer in time.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return _last_number() == mark.number
+        except Exception as error:
+            if not is_transient(error):
+                log.exception("writer: cannot determine whether commit %s happened", mark.number)
+                return None
+            if time.monotonic() > deadline:
+                return None
+        time.sleep(LONGEST_PAUSE / 2)
+        _end_session(mark)
+
+
+def _last_number() -> int:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = '1s'")
+        cursor.execute(_READ, [PROCESS, time.time()])
+        number: int = cursor.fetchone()[0]
+        return number
+
+
+def _end_session(mark: Mark) -> None:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(_END_SESSION, [mark.session])
+    except Exception as error:
+        if not is_transient(error):
+            raise
+
 
 log = logging.getLogger(__name__)
 _READS = ("SELECT", "SAVEPOINT", "RELEASE SAVEPOINT")
@@ -75,7 +164,7 @@ def attempt(works: list[Any]) -> CommitAttempt:
             transaction.on_commit(lambda: doorbell.ring(news), robust=True)
             if has_written:
                 usage_book.store()
-                mark = commit_marks.write_mark()
+                mark = write_mark()
             hooks = list(transaction.get_connection().run_on_commit)  # Django drops them when COMMIT fails
     except Exception as error:
         result.error = _recover(tx, mark, hooks, error)
@@ -111,7 +200,7 @@ def _apply(tx: Transaction, watch: _StatementWatch, work: Any, position: int, re
             tx.write_known_approvals()
 
 
-def _recover(tx: Transaction, mark: commit_marks.Mark | None, hooks: list[Any], failure: Exception) -> Exception | None:
+def _recover(tx: Transaction, mark: Mark | None, hooks: list[Any], failure: Exception) -> Exception | None:
     """Return why nothing was written.
 
     None if only the reply to COMMIT was lost.
@@ -119,10 +208,12 @@ def _recover(tx: Transaction, mark: commit_marks.Mark | None, hooks: list[Any], 
     if mark is None or not is_transient(failure):  # it failed before COMMIT, or was refused
         tx.forget()
         return failure
-    is_committed = commit_marks.is_committed(mark)
-    if not is_committed:
+    was_committed = is_committed(mark)
+    if not was_committed:
         tx.forget()
-        return failure if is_committed is False else CommitUnknown(f"it is unknown whether this was written: {failure}")
+        return (
+            failure if was_committed is False else CommitUnknown(f"it is unknown whether this was written: {failure}")
+        )
     for _, hook, _ in hooks:
         try:
             hook()

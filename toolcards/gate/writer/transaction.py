@@ -37,11 +37,11 @@ from toolcards.core.calls.tool_events import may_have_events
 from toolcards.gate import call_trace
 from toolcards.gate.decisions import tool_register
 from toolcards.gate.decisions.digests import digest_input
-from toolcards.gate.writer import approval_rows, audit_entries, bulk_sql, day_counts, outbox_writer
+from toolcards.gate.writer import approval_rows, audit_entries, bulk_sql, outbox_writer
 from toolcards.gate.writer.bulk_sql import CallPosition, EventRow
 from toolcards.gate.writer.cache import committed_cards, run_cache, run_memory
+from toolcards.gate.writer.cache.run_cache import RollbackLog
 from toolcards.gate.writer.cache.run_memory import RunMemory
-from toolcards.gate.writer.rollback import RollbackLog
 from toolcards.ids import new_id
 from toolcards.models import Run
 from toolcards.notifications import subscriptions
@@ -76,7 +76,7 @@ class Transaction:
         self.permit_states: dict[str, str] = {}  # approval id of a rule's permit -> its new state
         self.small_cards: list[tuple[int, Card]] = []  # written ones, each with its run
         self.uses: Counter[tuple[str, Any]] = Counter()  # of (table, pk): grants and break-glass
-        self.day_counts: Counter[day_counts.DayCount] = Counter()
+        self.day_counts: Counter[audit_entries.DayCount] = Counter()
         self.audit_acts: list[Act] = []  # written to the audit trail at the end
         self.rollback_log: RollbackLog | None = None  # of the present work, if it can be refused
         self._began, self.size = time.monotonic(), 0  # characters of the facts so far
@@ -340,7 +340,7 @@ class Transaction:
         if self.uses:
             bulk_sql.add_uses(self.uses)
         if self.day_counts:
-            day_counts.add_day_counts(self.day_counts)
+            audit_entries.add_day_counts(self.day_counts)
         if self.audit_acts:  # last, because this locks the end of the trail until the commit
             append_acts(self.audit_acts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import is_dataclass, replace
 from typing import Any
 
@@ -10,9 +11,12 @@ import pytest
 from tests.support.fact_samples import SAMPLES
 from tests.support.tables import loop_over
 from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import Card
+from toolcards.core.calls.card_codec import dump_card, load_card
 from toolcards.core.calls.facts import (
     Actor,
     approval_facts,
+    codec,
     dump,
     input_facts,
     load,
@@ -56,3 +60,34 @@ def test_a_field_that_a_fact_does_not_have_is_refused() -> None:
 def test_an_unknown_fact_type_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown fact type"):
         f.load('{"type":"tomorrow"}')
+
+
+def test_a_value_is_encoded_once_and_an_equal_one_for_itself():
+    value = {"command": "ls", "emoji": "\ud83d"}
+    text = codec.encode_value(value)
+    assert codec.encode_value(value) is text
+    assert codec.encode_value(dict(value)) == text
+    assert json.loads(text) == value
+
+
+def test_a_long_value_is_not_kept():
+    value = {"text": "x" * codec.MAX_LENGTH}
+    assert codec.encode_value(value) is not codec.encode_value(value)
+
+
+def test_many_values_do_not_stay():
+    for number in range(3 * codec.MAX_VALUES):
+        codec.encode_value({"number": number})
+    assert len(codec._texts_by_id) <= codec.MAX_VALUES
+
+
+def test_a_record_without_other_members_is_an_object():
+    assert json.loads(codec.encode_record({}, {"input": [1], "output": None})) == {"input": [1], "output": None}
+
+
+def test_the_log_and_the_card_hold_the_same_input_and_output():
+    value, output = {"path": "a.txt"}, ["done"]
+    facts = [f.InputReady("c", "read", value, True), f.OutputReady("c", output)]
+    assert [f.load(f.dump(fact)) for fact in facts] == facts
+    card = load_card(dump_card(Card("c", input=value, has_input=True, output=output, has_output=True)))
+    assert (card.input, card.output) == (value, output)

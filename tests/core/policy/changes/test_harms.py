@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from toolcards.core.policy.decision import Effect, PolicyRequest, decide
+from toolcards.core.policy.changes.harms import HarmCondition
+from toolcards.core.policy.decision import Effect, decide
+from toolcards.core.policy.evaluation_context import EvaluationContext
 from toolcards.core.policy.language.document import PolicyError, parse
 from toolcards.core.policy.matching.operands import HARMS, parse_harm
+from toolcards.core.policy.request import PolicyRequest
+from toolcards.core.policy.truth import FALSE, TRUE, UNKNOWN
 
 COMMANDS: list[tuple[str, str]] = [
     ("claude --dangerously-skip-permissions -p 'go on'", "agent-permissions"),
@@ -127,3 +131,26 @@ def test_a_rule_names_known_harms_of_the_whole_call() -> None:
 def test_an_unknown_input_may_harm() -> None:
     request = PolicyRequest.for_tool("Bash", has_input=False)
     assert decide(POLICIES["system"], request).effect is Effect.DENY
+
+
+SYSTEM = HarmCondition(frozenset({"system"}))
+
+
+def test_it_holds_for_one_of_its_harms() -> None:
+    context = EvaluationContext(PolicyRequest.for_tool("Bash", input={"command": "rm -rf ~"}))
+    assert SYSTEM.check(context, None) is TRUE and SYSTEM.actual(context) == ["system"]
+    assert HarmCondition(frozenset({"gate", "history"})).check(context, None) is FALSE
+
+
+def test_a_command_in_doubt_is_no_harm_and_an_unknown_input_may_be_one() -> None:
+    opaque = EvaluationContext(PolicyRequest.for_tool("Bash", input={"command": "rm -rf $(cat x)"}))
+    assert SYSTEM.check(opaque, None) is FALSE
+    assert SYSTEM.check(EvaluationContext(PolicyRequest.for_tool("Bash", has_input=False)), None) is UNKNOWN
+
+
+def test_a_second_rule_costs_one_step() -> None:
+    context = EvaluationContext(PolicyRequest.for_tool("Bash", input={"command": "ls; " * 50 + "ls"}))
+    SYSTEM.check(context, None)
+    steps = context.steps
+    HarmCondition(frozenset({"gate"})).check(context, None)
+    assert context.steps == steps + 1
