@@ -21,15 +21,15 @@ from toolcards.core.policy.shell.work.classes import WORK
 SESSIONS, DANGEROUS = corpus.load_sessions(), corpus.load_dangerous()
 DISGUISED = [each for call in DANGEROUS for each in corpus.disguise(call)]
 MOST_ASKED = {
-    "follow-the-agent": {"look": 13, "local": 29, "outside": 137},
+    "follow-the-agent": {"look": 13, "local": 97, "outside": 137},
     "watch": {"look": 0, "local": 0, "outside": 0},
     "ask-on-writes": {"look": 325, "local": 962, "outside": 137},
     "locked-down": {"look": 902, "local": 962, "outside": 137},
 }
 SESSIONS_WITH_ANSWERS = sorted(SESSIONS)[::3]
 MOST_ASKED_WITH_ANSWERS = {
-    "ask-on-writes": {"look": 20, "local": 28, "outside": 19},
-    "follow-the-agent": {"look": 5, "local": 11, "outside": 19},
+    "ask-on-writes": {"look": 20, "local": 19, "outside": 16},
+    "follow-the-agent": {"look": 5, "local": 11, "outside": 16},
 }
 LEAST_DENIED = 81  # of the dangerous calls, disguises included
 MOST_UNASKED = {"follow-the-agent": 0, "ask-on-writes": 0, "locked-down": 0}

@@ -24,7 +24,7 @@ CALLS: list[tuple[str, str, Any, str]] = [
     ("create_outline", "", {"title": "A"}, "notes"), ("save_note", "", {"folder": "R-1", "text": "x"}, "notes"),
     ("add_citation", "", {"url": "https://a.example.org/x", "title": "A"}, "notes"),
     ("updateSection", "", {}, "notes"),
-    ("export_report", "", {"path": "out/a.pdf"}, "notes"), ("write_shift_summary", "", {"text": "x"}, "notes"),
+    ("export_summary", "", {"path": "out/a.pdf"}, "notes"), ("write_shift_summary", "", {"text": "x"}, "notes"),
     ("browser_action", "", {"action": "launch", "url": "http://localhost:3000/a"}, "pages"),
     ("browser_action", "", {"action": "close"}, "pages"),
     ("browser_navigate", "playwright", {"url": "http://127.0.0.1:6006/"}, "pages"),
@@ -44,12 +44,13 @@ OTHERS: list[tuple[str, str, Any]] = [
     ("create_table", "", {}), ("create_order", "", {"title": "A"}),
     ("save_note", "", {"ticket_id": "T-1", "text": "x"}),
     ("save_note", "", {"path": "/etc/cron.d/x"}), ("save_note", "", {"path": ".git/hooks/x"}),
-    ("publish_report", "", {}), ("format_section", "", {"command": "x"}), ("update_note", "", {"script": "x"}),
+    ("publish_note", "", {}), ("create_report", "", {"title": "A"}), ("export_report", "", {"path": "out/a.pdf"}),
+    ("format_section", "", {"command": "x"}), ("update_note", "", {"script": "x"}),
     ("save_note", "", {"webhook": "https://x.example.net"}), ("save_note", "evil", {"text": "x"}),
     ("send_note", "", {}),
     ("save_note", "", {"file": "../x"}), ("delete_note", "", {}), ("save_api_key_note", "", {}),
     ("save_memory", "", {}),
-    ("share_report", "", {}), ("export_report", "", {"destination": "s3"}),
+    ("share_note", "", {}), ("export_summary", "", {"destination": "s3"}),
     ("create_draft", "", {"to": ["a@b.example"]}),
     ("browser_action", "", {"action": "launch", "url": "https://a.example.org"}),
     ("browser_evaluate", "playwright", {}),
@@ -84,3 +85,37 @@ def test_it_is_about_the_whole_call_and_takes_no_other_words() -> None:
             parse(
                 {"rules": [{"effect": "allow", "match": {"args": [{"path": path, "op": "tool_only", "value": value}]}}]}
             )
+
+
+@pytest.mark.parametrize("effect", ["allow", "ask"])
+@pytest.mark.parametrize("operator", [{"op": "tool_only", "value": "reads"}, {"op": "reads_by_name"}])
+def test_rules_and_exceptions_ask_the_same_of_a_name(effect: str, operator: dict[str, Any]) -> None:
+    clause = {"tool": ["get_*"], "args": [{"path": ""} | operator]}
+    rule = (
+        {"effect": effect, "match": clause} if effect == "allow" else {"effect": "ask", "match": {}, "unless": [clause]}
+    )
+    policy = parse({"default": "ask" if effect == "allow" else "allow", "rules": [rule]})
+    requests = [PolicyRequest.for_tool(tool, input={}) for tool in ("get_order", "get_api_key", "check_out")]
+    assert [decide(policy, request).effect for request in requests] == [Effect.ALLOW, Effect.ASK, Effect.ASK]
+    unknown_input = PolicyRequest.for_tool("get_order", has_input=False)
+    assert decide(policy, unknown_input).effect is Effect.ASK
+
+
+@pytest.mark.parametrize(
+    ("names", "tool", "source", "effect"),
+    [
+        ({}, "get_order", "shop", Effect.ASK), ({}, "mcp__shop__get_order", "", Effect.ASK),
+        ({"source": ["shop"]}, "get_order", "shop", Effect.ALLOW),
+        ({"source": ["shop"]}, "get_order", "other", Effect.ASK), ({"source": ["*"]}, "get_order", "shop", Effect.ASK),
+        ({"tool": ["mcp__shop__get_*"]}, "mcp__shop__get_order", "", Effect.ALLOW),
+        ({"tool": ["mcp__shop__get_*"]}, "mcp__other__get_order", "", Effect.ASK),
+        ({"source": ["shop"]}, "delete_order", "shop", Effect.ASK),
+        ({"source": ["shop"]}, "get_api_key", "shop", Effect.ASK),
+    ],
+)  # fmt: skip
+def test_a_server_outside_the_catalog_reads_where_the_rule_names_it(
+    names: dict[str, Any], tool: str, source: str, effect: Effect
+) -> None:
+    clause = names | {"args": [{"path": "", "op": "tool_only", "value": "reads"}]}
+    policy = parse({"default": "ask", "rules": [{"effect": "allow", "match": clause}]})
+    assert decide(policy, PolicyRequest.for_tool(tool, source=source, input={})).effect is effect

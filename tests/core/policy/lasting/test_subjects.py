@@ -10,6 +10,11 @@ from toolcards.core.policy.lasting.subjects import list_subjects
 from toolcards.core.policy.request import PolicyRequest
 
 PUSHES = [("like", "`git push -u origin fix/…`"), ("command", "`git push -u origin fix/x`")]
+PUSHED_WORDS = (
+    "pushes of named branches to origin, pull requests and their comments and `git push` of any branch checked out "
+    "in this project"
+)
+ALL_PUSHES = ("pushes", PUSHED_WORDS)
 SHARES = ("work", "pushes of named branches to origin, pull requests and their comments in this project")
 LOCAL = ("local", "edits, tests, builds, scripts, local git and file commands in this project")
 SUBJECTS: list[tuple[str, Any, list[tuple[str, str]]]] = [
@@ -66,15 +71,23 @@ def test_the_reading_tools_of_one_server_or_agent_are_one_subject() -> None:
         assert any(each.name == "reads" for each in listed) is has_reads, tool
     subject = list_subjects(PolicyRequest.for_tool("mcp__tickets__get_ticket", input={"id": 1}))[0]
     assert subject.match["tool"][0] == "mcp__tickets__get_*" and subject.match["kind"] == ["other"]
-    assert subject.match["args"] == [{"path": "", "op": "reads_by_name"}]
+    assert subject.match["args"] == [{"path": "", "op": "tool_only", "value": "reads"}]
     rows = list_subjects(PolicyRequest.for_tool("get_rows", input={"sql": "select 1"}))
     assert [each.name for each in rows] == ["queries"]
 
 
 ROOT = "/home/dev/work/shop"
 IN_A_PROJECT: list[tuple[str, Any, list[tuple[str, str]]]] = [
-    ("Bash", {"command": "git push"}, [("command", "`git push`")]),
-    ("Bash", {"command": "git push -u origin fix/x"}, [SHARES, *PUSHES]),
+    (
+        "Bash",
+        {"command": "git push"},
+        [
+            ALL_PUSHES,
+            ("work", "`git push` of any branch checked out in this project"),
+            ("command", "`git push`"),
+        ],
+    ),
+    ("Bash", {"command": "git push -u origin fix/x"}, [ALL_PUSHES, SHARES, *PUSHES]),
     ("Bash", {"command": "git push origin main"}, [("command", "`git push origin main`")]),
     ("Bash", {"command": "pytest -q tests | tail -3"}, [LOCAL, ("work", "tests and builds in this project")]),
     (
@@ -86,6 +99,7 @@ IN_A_PROJECT: list[tuple[str, Any, list[tuple[str, str]]]] = [
         "Bash",
         {"command": "git push origin fix/x && git add -A"},
         [
+            ("pushes", f"local git and {PUSHED_WORDS}"),
             ("work", f"local git and {SHARES[1]}"),
             ("like", "`git push origin fix/…`"),
             ("command", "`git push origin fix/x` and `git add`"),

@@ -14,6 +14,7 @@ Call = tuple[str, str, dict[str, Any]]
 NOTE: Call = ("add_internal_note", "", {"ticket_id": "T-1", "text": "x"})
 COMMENT: Call = ("add_issue_comment", "github", {"owner": "a", "repo": "b", "body": "With a fixed name it works."})
 CLICK: Call = ("browser_click", "playwright", {"element": "Save", "ref": "e1"})
+OUTLINE: Call = ("create_outline", "", {"title": "Ways to merge"})
 GROUPS: list[tuple[Call, list[Call], list[Call]]] = [
     (NOTE, [("update_ticket", "", {"ticket_id": "T-2", "status": "open"}), ("add_tag", "", {"ticket_id": "T-2"})], [
         ("send_reply", "", {"ticket_id": "T-1", "text": "x"}), ("delete_ticket", "", {"ticket_id": "T-1"}),
@@ -26,6 +27,11 @@ GROUPS: list[tuple[Call, list[Call], list[Call]]] = [
         ("merge_pull_request", "github", {"owner": "a", "repo": "b"}),
         ("push_files", "github", {"owner": "a", "repo": "b"}),
         ("create_pull_request", "evil", {"owner": "a", "repo": "b"}),
+    ]),
+    (OUTLINE, [("save_note", "", {"text": "x"}), ("tag_note", "", {"tags": ["open"]})], [
+        ("save_note", "evil", {"text": "x"}), ("publish_note", "", {}), ("create_order", "", {"title": "A"}),
+        ("create_report", "", {"title": "A"}), ("save_note", "", {"path": "/etc/cron.d/x"}),
+        ("export_summary", "", {"destination": "s3"}),
     ]),
     (CLICK, [("browser_type", "playwright", {"ref": "e2", "text": "x"})], [
         ("browser_evaluate", "playwright", {"function": "x"}), ("browser_click", "evil", {}),

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.support.tables import loop_over
-from toolcards.core.policy.decision import Effect, PolicyRequest, decide
-from toolcards.core.policy.language.document import PolicyError, parse
+from toolcards.core.policy.decision import PolicyRequest
 from toolcards.core.policy.matching.read_names import reads_by_name
 
 READS: list[tuple[str, str, dict[str, Any]]] = [
@@ -44,21 +41,3 @@ def test_a_tool_that_is_named_as_reading_reads_by_name(tool: str, source: str, a
 @loop_over(("tool", "source", "args"), NEAR_MISSES)
 def test_near_misses_do_not(tool: str, source: str, args: dict[str, Any]) -> None:
     assert not reads_by_name(PolicyRequest.for_tool(tool, source=source, input=args))
-
-
-@pytest.mark.parametrize("effect", ["allow", "ask"])
-def test_rules_and_exceptions_ask_the_same_of_a_name(effect: str) -> None:
-    clause = {"tool": ["get_*"], "args": [{"path": "", "op": "reads_by_name"}]}
-    rule = (
-        {"effect": effect, "match": clause} if effect == "allow" else {"effect": "ask", "match": {}, "unless": [clause]}
-    )
-    policy = parse({"default": "ask" if effect == "allow" else "allow", "rules": [rule]})
-    requests = [PolicyRequest.for_tool(tool, input={}) for tool in ("get_order", "get_api_key", "check_out")]
-    assert [decide(policy, request).effect for request in requests] == [Effect.ALLOW, Effect.ASK, Effect.ASK]
-    unknown_input = PolicyRequest.for_tool("get_order", has_input=False)
-    assert decide(policy, unknown_input).effect is Effect.ASK
-
-
-def test_it_is_about_the_whole_call() -> None:
-    with pytest.raises(PolicyError, match="whole call"):
-        parse({"rules": [{"effect": "allow", "match": {"args": [{"path": "/id", "op": "reads_by_name"}]}}]})

@@ -1,7 +1,7 @@
 """The condition `tool_only`: whether a tool does no more than one of these, by its name, server and arguments.
 
-`reads`: it reads or calculates (`get_task`, `translate_text`); it is of the agent's own framework, or of a server in
-the catalog. `queries`: it runs one SQL query that only reads. `notes`: it changes the notes and drafts that the agent
+`reads`: it reads or calculates (`get_task`, `translate_text`); it is of the agent's own framework, or of a server that
+the catalog or the rule names. `queries`: it runs one SQL query that only reads. `notes`: it changes the notes and drafts that the agent
 keeps for its work (`create_outline`). `pages`: its browser shows a page of this computer, or moves in a page.
 """
 
@@ -53,10 +53,10 @@ _STATEMENTS = frozenset({"sql", "query", "statement"})
 _MAX_VALUES = 200
 
 
-def find_limit(request: PolicyRequest) -> str:
+def find_limit(request: PolicyRequest, *, names_server: bool = False) -> str:
     """Return what the call does at most, or "".
 
-    The answers are those of `operands.TOOL_LIMITS`.
+    The answers are those of `operands.TOOL_LIMITS`. `names_server`: a person has named the tool or its server.
     """
     arguments = request.input
     if not isinstance(arguments, dict):
@@ -70,7 +70,8 @@ def find_limit(request: PolicyRequest) -> str:
         return ""
     name = request.tool.removeprefix(request.names.qualifier) if request.tool.startswith("mcp__") else request.tool
     if request.source not in OWN or request.tool.startswith("mcp_"):
-        is_known = is_server(request.source) and (request.names.qualifier or not request.tool.startswith("mcp_"))
+        is_clear = bool(request.names.qualifier) or not request.tool.startswith("mcp_")
+        is_known = is_clear and (names_server or is_server(request.source))
         reads = is_known and reads_by_name(request) and not any(_is_address(value) for _, value in values)
         return "reads" if reads else ""
     if not _NAME.fullmatch(name):
@@ -170,9 +171,10 @@ def _list_values(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class LimitedToolCondition:
-    """Whether a call is of an own tool of the agent that does one of these at most."""
+    """Whether a call is of a tool that does one of these at most."""
 
     operand: frozenset[str]
+    names_server: bool = False
     name: str = "tool only"
     cost: int = 2
 
@@ -184,7 +186,10 @@ class LimitedToolCondition:
         return to_truth(self._find(context) in self.operand)
 
     def _find(self, context: EvaluationContext) -> str:
-        kind: str = context.remember(("tool only",), lambda: find_limit(context.request))
+        names_server = self.names_server
+        kind: str = context.remember(
+            ("tool only", names_server), lambda: find_limit(context.request, names_server=names_server)
+        )
         return kind
 
     def actual(self, context: EvaluationContext) -> Any:

@@ -25,7 +25,6 @@ from toolcards.core.policy.matching.conditions import (
     parse_pointer,
 )
 from toolcards.core.policy.matching.matchers import MATCHERS
-from toolcards.core.policy.matching.read_names import ReadNameCondition
 from toolcards.core.policy.matching.touch_condition import TouchCondition
 from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.reviewer import Reviewer
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _OF_CALL: dict[str, Callable[[Any], Condition]] = {
     "harms": HarmCondition,
-    "reads_by_name": lambda _: ReadNameCondition(),
+    "reads_by_name": lambda _: LimitedToolCondition(frozenset({"reads"})),
     "tool_only": LimitedToolCondition,
 }
 _OF_SEGMENT = frozenset({"eq", "in", "prefix", "glob", "re2"})
@@ -94,14 +93,17 @@ def compile_clause(doc: ClauseDoc, *, wide: bool, pointer: str = "", tools: list
     """
     names_tool = any(name.strip("*") for name in [*(doc.tool or ()), *(tools or ())])
     conditions = [
-        _add_clause_context(condition, doc.args or [], names_tool)
+        _add_clause_context(condition, doc, names_tool)
         for condition in _compile_conditions(doc, wide, pointer)
     ]
     return Clause(tuple(sorted(conditions, key=lambda condition: (condition.cost, condition.name))))
 
 
-def _add_clause_context(condition: Condition, arguments: list[ArgumentDoc], names_tool: bool) -> Condition:
-    """Return the condition; one on a command gets the tools and arguments that its clause names."""
+def _add_clause_context(condition: Condition, doc: ClauseDoc, names_tool: bool) -> Condition:
+    """Return the condition; one on a command or tool gets what its clause names."""
+    arguments = doc.args or []
+    if isinstance(condition, LimitedToolCondition):
+        return replace(condition, names_server=names_tool or any(name.strip("*") for name in doc.source or ()))
     if isinstance(condition, InsideCondition):
         return replace(condition, names_command=any(MATCHERS[argument.op].command for argument in arguments))
     if not isinstance(condition, CommandCondition):

@@ -108,6 +108,7 @@ _EFFECTS = {
     "scripts": "runs scripts of the project", "git": "works in local git", "packages": "installs packages",
     "files": "changes named files", "edits": "edits files", "containers": "runs local containers",
     "fetches": "fetches public addresses", "shares": "pushes or works on pull requests",
+    "pushes": "pushes the current branch",
     "looks": "is one tool that reads",
 }  # fmt: skip
 _PHRASES = {

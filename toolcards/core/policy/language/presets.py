@@ -55,7 +55,7 @@ TOOL_ONLY = {"path": "", "op": "tool_only"}
 # What the agent's own mode decides under *Follow the agent*: looking, and work in the project that can be undone there.
 LEFT_TO_THE_AGENT = [
     {"kind": ["read", "search", "think", "fetch", "switch_mode"]},
-    {"args": [TOOL_ONLY | {"value": ["reads", "queries", "notes", "pages"]}]},
+    {"args": [TOOL_ONLY | {"value": ["reads", "queries", "pages"]}]},
     {"kind": ["execute"]} | READ_OR_FETCH,
     {"kind": ["execute"], "args": [{"path": "", "op": "effect", "value": ["none", "fetches", *WORK]}, INSIDE]},
     {"kind": ["edit", "move"], "args": [INSIDE | {"value": list(PACKAGE_LISTS)}]},

@@ -23,7 +23,7 @@ _LASTING = frozenset({"run", "until"})  # standing approvals: where a rule offer
 _MAX_COMMAND_RULES, _MAX_EXCEPTIONS = 200, 20  # of a policy and of a rule, when an answer is tried
 _DECIDED_BY_RULES = frozenset({"default", "rule_asks", "opaque_command", "unknown_tool"})
 # Subjects that cover more than the person has seen: no secret is among it, whatever the policy says of secrets.
-_WIDE = frozenset({"reads", "edits", "file", "local", "work", "object", "tool"})
+_WIDE = frozenset({"reads", "edits", "file", "local", "work", "object", "notes", "tool"})
 NO_SECRETS = {"path": "", "op": "avoids", "value": ["secrets"]}
 _REASONS = {
     Effect.ALLOW: "A person allowed calls like this one.",

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolcards.client.common.tool_kinds import OWN, is_program_tool
+from toolcards.core.policy.changes.limited_tools import find_limit
 from toolcards.core.policy.evaluation_context import find_values
 from toolcards.core.policy.lasting.command_templates import list_templates
 from toolcards.core.policy.lasting.tool_groups import Subject, list_object_tools, list_tool_groups
 from toolcards.core.policy.matching.hosts import parse_host_pattern, parse_url
 from toolcards.core.policy.matching.operands import MANIFESTS
-from toolcards.core.policy.matching.read_names import VERBS, is_program, reads_by_name
+from toolcards.core.policy.matching.read_names import VERBS, is_program
 from toolcards.core.policy.places.patches import read_patch
 from toolcards.core.policy.request import PolicyRequest
 from toolcards.core.policy.shell.catalogs import find_tool
@@ -37,6 +38,7 @@ PLACES = (
     "environment", "env", "cluster", "account",
 )  # fmt: skip
 INSIDE = {"path": "", "op": "inside_project"}
+TOOL_ONLY = {"path": "", "op": "tool_only"}
 # The words for each class of work (`shell/work/classes.toml`)
 WORK_WORDS = {
     "project": "tests and builds",
@@ -47,9 +49,11 @@ WORK_WORDS = {
     "containers": "local containers",
     "fetches": "reads of public addresses",
     "shares": "pushes of named branches to origin, pull requests and their comments",
+    "pushes": "`git push` of any branch checked out",
 }
 # What stays in the project and can be undone there: who lets its tests run lets its files be changed, too.
 LOCAL_WORK = frozenset({"project", "scripts", "git", "files"})
+_PUSHES = frozenset({"shares", "pushes"})  # who lets a branch be pushed by its name mostly means the next pushes, too
 _EDIT_KINDS = frozenset({"read", "edit", "move"})
 _MAX_PATCH = 100_000  # characters of a patch in which files are looked for
 _FILE_ARGUMENTS = frozenset({"file_path", "filePath", "path", "target_file"})
@@ -111,8 +115,13 @@ def _list_work(request: PolicyRequest, script: Script) -> Iterator[Subject]:
     if classes <= LOCAL_WORK:
         words = "edits, tests, builds, scripts, local git and file commands"
         yield _describe_work(request, "local", words, LOCAL_WORK | {EDITS})
-    words = " and ".join(text for name, text in WORK_WORDS.items() if name in classes)
-    yield _describe_work(request, "work", words, classes)
+    if classes & _PUSHES and not classes >= _PUSHES:
+        yield _describe_work(request, "pushes", _spell_work(classes | _PUSHES), classes | _PUSHES)
+    yield _describe_work(request, "work", _spell_work(classes), classes)
+
+
+def _spell_work(classes: frozenset[str]) -> str:
+    return " and ".join(text for name, text in WORK_WORDS.items() if name in classes)
 
 
 def _describe_work(request: PolicyRequest, name: str, words: str, classes: frozenset[str]) -> Subject:
@@ -194,16 +203,18 @@ def _name_host(url: str) -> str:
 
 
 def _list_reads(request: PolicyRequest) -> Iterator[Subject]:
-    """Yield the tools of the same server, or the agent's own, whose names begin with a word for reading."""
+    """Yield the tools of the same server, or the agent's own, that read by their names, or those for notes."""
     start = request.names.qualifier if request.tool.startswith("mcp__") else ""
-    is_unclear = request.tool.startswith("mcp__") and not start
-    if not reads_by_name(request) or is_unclear or not is_plain([start, request.source]):
+    limit = find_limit(request, names_server=True)
+    if limit == "notes":
+        yield Subject("notes", "the agent's own tools for its notes and drafts", {"args": [TOOL_ONLY | {"value": limit}]})
+    if limit != "reads" or request.kinds != ("other",) or not is_plain([start, request.source]):
         return
     server = start.removeprefix("mcp__").removesuffix("__") or (request.source if _names_server(request) else "")
     whose = f"tools of `{server}`" if server else "the agent's own tools"
     match = {
         "tool": [f"{start}{verb}_*" for verb in VERBS], "kind": ["other"],
-        "args": [{"path": "", "op": "reads_by_name"}],
+        "args": [TOOL_ONLY | {"value": limit}],
     }  # fmt: skip
     yield Subject(
         "reads",

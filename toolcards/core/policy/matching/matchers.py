@@ -309,12 +309,8 @@ def cmd(value: Value, operand: CommandOperand) -> Truth:
 
 @matcher("reads_by_name", label="is of a tool that reads by its name", shape=operands.NOTHING)
 def reads_by_name(value: Value, operand: None) -> Truth:
-    """The name of an unlisted tool says that it only reads.
-
-    It begins with a word such as get, list, find, search or read, and names no secret; no argument is SQL or code.
-    Leave the argument empty.
-    """
-    return UNKNOWN  # see matching/read_names.py
+    """Accepted for older documents: the same as "is of a tool that only reads"."""
+    return UNKNOWN  # see changes/limited_tools.py
 
 
 @matcher(
@@ -323,9 +319,9 @@ def reads_by_name(value: Value, operand: None) -> Truth:
 def tool_only(value: Value, operand: frozenset[str]) -> Truth:
     """The tool does no more than this; leave the argument empty.
 
-    reads: by its name, it reads or calculates; it is the agent's own, or of a server in the catalog. queries: it runs
-    one SQL query that only reads. notes: it changes the notes and drafts that the agent keeps. pages: its browser shows
-    a page of this computer.
+    reads: by its name, it reads or calculates. It is the agent's own, or of a server that the catalog or the rule
+    names; it names no secret, and no argument is SQL or code. queries: it runs one SQL query that only reads. notes: by
+    its name, it changes notes and drafts that the agent keeps. pages: its browser shows a page of this computer.
     """
     return UNKNOWN  # see changes/limited_tools.py
 

@@ -1,4 +1,4 @@
-"""The condition `reads_by_name`: whether a tool that no catalog lists is named as one that only reads.
+"""Whether a tool that no catalog lists is named as one that only reads (`tool_only` in `changes/limited_tools.py`).
 
 The name begins with a word for reading (`get_order`), names no secret (`get_api_key`), and no argument is a program.
 """
@@ -6,13 +6,9 @@ The name begins with a word for reading (`get_order`), names no secret (`get_api
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
-from toolcards.core.policy.evaluation_context import EvaluationContext
 from toolcards.core.policy.request import PolicyRequest
-from toolcards.core.policy.shell.script import CommandSegment
-from toolcards.core.policy.truth import UNKNOWN, Truth, to_truth
 
 VERBS = (
     "get", "list", "find", "search", "read", "describe", "view", "retrieve", "show", "count", "lookup", "check",
@@ -68,22 +64,3 @@ def reads_by_name(request: PolicyRequest) -> bool:
     arguments = request.input if isinstance(request.input, dict) else {}
     runs_program = any(is_program(key, value) for key, value in arguments.items())
     return is_plain and not names_secret(name) and request.kinds == ("other",) and not runs_program
-
-
-@dataclass(frozen=True, slots=True)
-class ReadNameCondition:
-    """Whether the tool is named as one that only reads."""
-
-    name: str = "reads by name"
-    cost: int = 1
-
-    def check(self, context: EvaluationContext, segment: CommandSegment | None) -> Truth:
-        """Return whether it is; unknown without an input."""
-        context.step()
-        if not context.request.has_input:
-            return UNKNOWN
-        return to_truth(reads_by_name(context.request))
-
-    def actual(self, context: EvaluationContext) -> Any:
-        """Return the name."""
-        return context.request.tool

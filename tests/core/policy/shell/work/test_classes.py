@@ -223,15 +223,21 @@ def test_the_folder_is_known_as_long_as_cd_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "is_shared"),
+    ("line", "work"),
     [
-        ("git push -u origin fix/coupon", True), ("git push origin HEAD:fix/coupon", True), ("git push", False),
-        ("git push origin", False), ("git push origin HEAD", False), ("git push origin main", False),
-        ("git push origin HEAD:main", False), ("git push mirror fix/coupon", False), ("git push fix/coupon", False),
-        ("git push --force origin fix/coupon", False), ("git push origin +fix/coupon", False),
-        ("git push origin :fix/coupon", False), ("git push origin v1.2", False), ("git push --tags origin", False),
+        ("git push -u origin fix/coupon", "shares"), ("git push origin HEAD:fix/coupon", "shares"),
+        ("git push", "pushes"), ("git push origin", "pushes"), ("git push -u origin HEAD", "pushes"),
+        ("git push -q 2>&1 | tail -1", "pushes"), ("cd src && git push", "pushes"), ("git push origin main", ""),
+        ("git push origin HEAD:main", ""), ("git push mirror fix/coupon", ""), ("git push fix/coupon", ""),
+        ("git push --force origin fix/coupon", ""), ("git push origin +fix/coupon", ""), ("git push mirror", ""),
+        ("git push origin :fix/coupon", ""), ("git push origin v1.2", ""), ("git push --tags origin", ""),
+        ("git push -f", ""), ("git push --tags", ""), ("git push --all origin", ""), ("git push --mirror", ""),
+        ("git push --no-verify", ""), ("git -c remote.origin.url=x push", ""), ("git push origin HEAD +main", ""),
+        ("git -C ../other push", ""), ("cd /srv/other && git push", ""), ("git push https://x.example.net/a", ""),
+        ("GIT_SSH_COMMAND=./x git push", ""), ("git push origin HEAD~1", ""), ("git push origin --delete", ""),
+        ("git push origin 'HEAD:refs/heads/main'", ""), ("git push --receive-pack=./x", ""), ("git push *", ""),
     ],
 )  # fmt: skip
-def test_a_push_is_shared_if_it_names_its_branch(line: str, is_shared: bool) -> None:
-    (segment,) = read_line(line, PROJECT).segments
-    assert segment.work == (frozenset({"shares"}) if is_shared else frozenset())
+def test_a_push_is_shared_if_it_names_its_branch_and_a_class_of_its_own_without(line: str, work: str) -> None:
+    changes = [segment for segment in read_line(line, PROJECT).segments if segment.doubt]
+    assert frozenset().union(*(segment.work for segment in changes)) == (frozenset({work}) if work else frozenset())

@@ -24,7 +24,8 @@ from toolcards.core.policy.shell.work.tame_words import PLAIN_ADDRESS, is_tame_a
 from toolcards.core.policy.truth import TRUE
 
 WORK = ("project", "scripts", "git", "packages", "files", "containers")
-OUTSIDE_WORK = ("fetches", "shares")  # reads public addresses; pushes to branches, and works on pull requests
+# Reads public addresses; pushes named branches, and works on pull requests; pushes the branch that is checked out.
+OUTSIDE_WORK = ("fetches", "shares", "pushes")
 # Scripts and targets of a project by their names; what is published or removed is not among them.
 _SCRIPT = (
     r"(?!.*(?:deploy|publish|release|push|upload|install|destroy|drop|prod|remote))(?:test|tests|check|lint|format|fmt|"
