@@ -1,8 +1,9 @@
 """The condition `tool_only`: whether a tool does no more than one of these, by its name, server and arguments.
 
 `reads`: it reads or calculates (`get_task`, `translate_text`); it is of the agent's own framework, or of a server that
-the catalog or the rule names. `queries`: it runs one SQL query that only reads. `notes`: it changes the notes and drafts that the agent
-keeps for its work (`create_outline`). `pages`: its browser shows a page of this computer, or moves in a page.
+the catalog or the rule names. `queries`: it runs one SQL query that only reads. `notes`: it changes the notes and
+drafts that the agent keeps for its work (`create_outline`). `pages`: its browser shows a page of this computer, or
+moves in a page.
 """
 
 from __future__ import annotations

@@ -93,8 +93,7 @@ def compile_clause(doc: ClauseDoc, *, wide: bool, pointer: str = "", tools: list
     """
     names_tool = any(name.strip("*") for name in [*(doc.tool or ()), *(tools or ())])
     conditions = [
-        _add_clause_context(condition, doc, names_tool)
-        for condition in _compile_conditions(doc, wide, pointer)
+        _add_clause_context(condition, doc, names_tool) for condition in _compile_conditions(doc, wide, pointer)
     ]
     return Clause(tuple(sorted(conditions, key=lambda condition: (condition.cost, condition.name))))
 

@@ -207,7 +207,9 @@ def _list_reads(request: PolicyRequest) -> Iterator[Subject]:
     start = request.names.qualifier if request.tool.startswith("mcp__") else ""
     limit = find_limit(request, names_server=True)
     if limit == "notes":
-        yield Subject("notes", "the agent's own tools for its notes and drafts", {"args": [TOOL_ONLY | {"value": limit}]})
+        yield Subject(
+            "notes", "the agent's own tools for its notes and drafts", {"args": [TOOL_ONLY | {"value": limit}]}
+        )
     if limit != "reads" or request.kinds != ("other",) or not is_plain([start, request.source]):
         return
     server = start.removeprefix("mcp__").removesuffix("__") or (request.source if _names_server(request) else "")

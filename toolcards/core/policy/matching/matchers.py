@@ -309,7 +309,7 @@ def cmd(value: Value, operand: CommandOperand) -> Truth:
 
 @matcher("reads_by_name", label="is of a tool that reads by its name", shape=operands.NOTHING)
 def reads_by_name(value: Value, operand: None) -> Truth:
-    """Accepted for older documents: the same as "is of a tool that only reads"."""
+    """Accepted for older documents, for "is of a tool that only reads"."""
     return UNKNOWN  # see changes/limited_tools.py
 
 
