@@ -59,7 +59,7 @@ STORIES = {
     "shown after the announcement": (
         [("tool_call", "pending", {"title": "Edit", "kind": "edit"}), ("tool_call_update", "", {"content": [DIFF]}),
          ("tool_call_update", "completed", {})],
-        {"content": [DIFF]}, None,
+        {"content": [DIFF], "rawInput": None}, None,
     ),
     "shown as it runs": (
         [("tool_call", "in_progress", EDIT), ("tool_call_update", "completed", {})], EDIT, [DIFF],
@@ -67,12 +67,31 @@ STORIES = {
     "changed before it runs": (
         [("tool_call", "pending", EDIT), ("tool_call_update", "pending", {"content": ANOTHER}),
          ("tool_call_update", "completed", {})],
-        {"content": ANOTHER}, None,
+        EDIT | {"content": ANOTHER}, None,
     ),
     "with its input later": (
         [("tool_call", "pending", EDIT | {"rawInput": {}}), ("tool_call_update", "", {"rawInput": {"path": "a.py"}}),
          ("tool_call_update", "", {"content": [DIFF]}), ("tool_call_update", "completed", {"content": [DIFF]})],
         {"path": "a.py"}, [DIFF],
+    ),
+    "with its input, and done without content": (
+        [("tool_call", "pending", EDIT | {"rawInput": {"path": "a.py"}}), ("tool_call_update", "completed", {})],
+        {"path": "a.py"}, [DIFF],
+    ),
+    "with its input, and done with an empty output": (
+        [("tool_call", "pending", {"title": "Edit", "rawInput": {"path": "a.py"}}),
+         ("tool_call_update", "pending", {"rawInput": {"path": "a.py"}, "content": [DIFF]}),
+         ("tool_call_update", "in_progress", {}), ("tool_call_update", "completed", {"rawOutput": {}})],
+        {"path": "a.py"}, [DIFF],
+    ),
+    "with its input, and another result": (
+        [("tool_call", "pending", EDIT | {"rawInput": {"path": "a.py"}}),
+         ("tool_call_update", "completed", {"rawOutput": "Nothing changed"})],
+        {"path": "a.py"}, "Nothing changed",
+    ),
+    "a command that shows a difference": (
+        [("tool_call", "pending", EDIT | {"kind": "execute"}), ("tool_call_update", "completed", {"content": []})],
+        EDIT | {"kind": "execute", "rawInput": None}, None,
     ),
     "failed without content": ([("tool_call", "pending", EDIT), ("tool_call_update", "failed", {})], EDIT, None),
     "progress in words, and done without content": (
@@ -103,7 +122,7 @@ def test_a_request_adds_to_what_its_call_has_shown(server: Server) -> None:
     assert call["input"] == EDIT | {"content": ANOTHER}
     changed = update("pending", content=ANOTHER)
     call = post(server, "acp-changed-later", announced, request_permission(title="Edit?"), changed)
-    assert call["approval"]["args_sha256"] == digest(call["input"]) == digest({"content": ANOTHER})
+    assert call["approval"]["args_sha256"] == digest(call["input"]) == digest(asked_input | {"content": ANOTHER})
 
 
 def test_a_raw_input_stays_what_is_asked(server: Server) -> None:

@@ -151,7 +151,7 @@ def test_a_request_may_leave_out_the_difference_that_was_shown(sessions: Session
     another = [diff | {"newText": "3"}]
     assert find(sessions, title="Edit?", content=another).args == edit | {"content": another}
     update(sessions, "tool_call_update", "c1", content=another)
-    assert find(sessions, title="Edit?").args == {"title": "Edit?", "content": another}
+    assert find(sessions, title="Edit?").args == edit | {"content": another}
     update(sessions, "tool_call_update", "c1", rawInput={"path": "a.py"})
     assert find(sessions, title="Edit?").args == {"path": "a.py"}
     update(sessions, "tool_call_update", "c1", status="completed")

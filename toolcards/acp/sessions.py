@@ -10,7 +10,7 @@ from typing import Any
 
 from toolcards.client import Run, Toolcards
 from toolcards.client.common.canonical_json import digest
-from toolcards.client.common.tool_results import add_request, describe_request, is_exact
+from toolcards.client.common.tool_results import add_request, describe_request, find_differences
 
 Message = dict[str, Any]
 LONGEST = 600_000  # characters of one message; longer ones are copied without their bulky parts
@@ -170,8 +170,8 @@ class Sessions:
         description = describe_request(update)
         if isinstance(update.get("rawInput"), dict) and update["rawInput"]:
             call_fields["input"] = update["rawInput"]
-        elif description is not None and is_exact(description):
-            call_fields["shown"] = description
+        elif description is not None and find_differences(description.get("content")):
+            call_fields["shown"] = add_request(call_fields.get("shown", description), description)
         if update.get("kind"):
             call_fields["kind"] = update["kind"]
         if update.get("status") in FINAL_STATUSES:  # what is left says only that the id may come again

@@ -29,6 +29,7 @@ _YES, _YES_UNLESS_NO = ("allow", "approve", "accept", "proceed", "yes"), ("once"
 _NO = ("reject", "deny", "denied", "never", "cancel", "abort", "refuse", "decline", "disallow", "disapprove")
 _NO_TOOL = re.compile(r"The arguments provided to the tool are invalid: Model tried to call unavailable tool '([^']*)'")
 _ENDS: dict[str, f.Outcome] = {"cancelled": "aborted"}
+_NOTHING: tuple[Any, ...] = (None, "", {}, [])
 
 
 def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
@@ -42,10 +43,8 @@ def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:
     if not method:
         return _read_permission_response(frame, msg) if frame["dir"] == ">" else _read_response(frame, msg)
     msg["_cwd"] = frame.get("cwd")
-    if frame.get("cancelled") is True:
-        _mark_cancelled(msg)
-    reader = METHODS.get((frame["dir"], method))
-    if reader is not None:
+    _mark_cancelled(frame, msg)
+    if reader := METHODS.get((frame["dir"], method)):
         return reader(msg)
     return [] if method in QUIET or method.startswith(_QUIET_ROOMS) else SkippedFrame(method)
 
@@ -132,16 +131,15 @@ def _read_permission_request(msg: Payload) -> Facts:
 def _read_update(msg: Payload) -> Facts | SkippedFrame:
     update = _get_object(_get_object(msg, "params"), "update")
     kind = _get_text(update, "sessionUpdate")
-    reader = UPDATES.get(kind)
-    if reader is not None:
+    if reader := UPDATES.get(kind):
         return reader(update)
     return [] if kind in QUIET_UPDATES else SkippedFrame(f"session/update {kind}".rstrip())
 
 
-def _mark_cancelled(msg: Payload) -> None:
+def _mark_cancelled(frame: Payload, msg: Payload) -> None:
     """Mark failed calls of a cancelled turn as cancelled; version 1 has no status for it."""
     update = _get_object(_get_object(msg, "params"), "update")
-    if update.get("status") == "failed":
+    if frame.get("cancelled") is True and update.get("status") == "failed":
         update["status"] = "cancelled"
 
 
@@ -184,12 +182,14 @@ def _read_terminal(update: Payload) -> Facts:
 
 
 def _read_input(update: Payload, *, report: bool = False, is_open: bool = False) -> Facts:
-    """Read the raw input, else the difference that an open call shows: later updates need not repeat it."""
+    """Read the raw input, and the difference that an open call shows: later updates need not repeat them."""
     raw_input, description = update.get("rawInput"), results.describe_request(update)
+    is_shown = is_open and bool(results.find_differences(update.get("content")))
     if description is None:
-        return [f.InputReady(update["toolCallId"], "", raw_input, True, report=report)]
+        blocks = _read_content(update) if is_shown else None
+        return [f.InputReady(update["toolCallId"], "", raw_input, True, report=report, shown_blocks=blocks)]
     ready = f.InputReady(update["toolCallId"], "", description, True, report=report, described=True)
-    return [ready] if is_open and results.is_exact(description) else []
+    return [ready] if is_shown else []
 
 
 def _read_progress(update: Payload) -> Facts:
@@ -205,7 +205,7 @@ def _read_result(update: Payload) -> Facts:
         return [f.InputInvalid(call, unknown_tool[1], None, str(output), "no_such_tool")]
     if "exit" in metadata and metadata["exit"] is None:  # the shell was killed: by a cancellation
         return [f.CallClosed(call, "aborted", reason=str(output or ""))]
-    is_same = "content" not in update and "rawOutput" not in update
+    is_same = "content" not in update and update.get("rawOutput") in _NOTHING
     return _read_exit_error(update) or [f.OutputReady(call, output, unchanged=is_same)]
 
 
@@ -235,7 +235,7 @@ def _get_output(update: Payload) -> Any:
     if isinstance(raw, dict) and "output" in raw:
         attachments = raw.get("attachments")
         return {"output": raw["output"], "attachments": attachments} if attachments else raw["output"]
-    return raw if raw not in (None, "", {}, []) else _read_content(update) or raw
+    return raw if raw not in _NOTHING else _read_content(update) or raw
 
 
 def _read_content(update: Payload) -> Any:

@@ -75,7 +75,7 @@ def _read_prompt(hook_input: Payload) -> Facts:
 
 
 def _read_tool_start(hook_input: Payload) -> Facts:
-    return [_read_input(hook_input)]
+    return [replace(_read_input(hook_input), asks=True)]
 
 
 def _read_permission_request(hook_input: Payload) -> Facts:

@@ -137,7 +137,7 @@ class InputStartedFrame(CallFrame):
 
     def to_facts(self) -> Facts:
         names: dict[str, Any] = {"title": self.title or "", "kind": self.kind or "", "source": self.source or ""}
-        return [f.InputStarted(self.call_id, self.tool, **names)]
+        return [f.InputStarted(self.call_id, self.tool, renews=True, **names)]
 
 
 class InputDeltaFrame(CallFrame):

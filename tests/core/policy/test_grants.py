@@ -59,11 +59,18 @@ def test_a_changed_rule_voids_its_grants():
     assert find_effect(new, input={"a": 1}, grants=[grant(old)]).effect is Effect.ASK
 
 
-def test_what_does_not_say_all_that_would_happen_is_no_call_that_can_be_granted():
-    request = {"title": "npm test", "kind": "execute", "rawInput": None}  # of the Agent Client Protocol
-    edit = {"title": "a.py", "content": [{"type": "diff", "path": "a.py", "oldText": None, "newText": "x"}]}
+EDIT = {"title": "a.py", "content": [{"type": "diff", "path": "a.py", "oldText": None, "newText": "x"}]}
+
+
+@loop_over("request", [
+    {"title": "npm test", "kind": "execute", "rawInput": None}, EDIT | {"kind": "execute", "rawInput": None},
+    EDIT | {"kind": "fetch"}, EDIT, {"title": "a.py", "kind": "edit", "content": [{"type": "diff", "path": "a.py"}]},
+])  # fmt: skip
+def test_what_does_not_say_all_that_would_happen_is_no_call_that_can_be_granted(request):
+    edit = EDIT | {"kind": "edit"}  # of the Agent Client Protocol
     for rules, name in ((policy(ASK), "r0"), (policy(default="ask"), "default")):
-        decision = find_effect(rules, input=request, grants=[grant(rules, name, digest=digest(request))])
-        assert (decision.effect, decision.ask.grants) == ("ask", ("once",))
+        for each_grant in (grant(rules, name, digest=digest(request)), grant(rules, name, any_input=True)):
+            decision = find_effect(rules, input=request, grants=[each_grant])
+            assert (decision.effect, decision.ask.grants) == ("ask", ("once",))
         assert find_effect(rules, input=edit, grants=[grant(rules, name, digest=digest(edit))]).effect == "allow"
         assert set(find_effect(rules, input=edit).ask.grants) > {"once"}

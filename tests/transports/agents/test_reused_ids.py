@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from channels.db import database_sync_to_async
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -165,6 +166,75 @@ async def test_calls_that_share_an_id_are_two_cards(protocol: str, story: str, c
     status, answer, _ = await call("POST", path, body, content_type="application/x-ndjson")
     assert (status, answer["refused"]) == (200, 0), answer
     assert await read_cards(call) == cards
+
+
+INSIDE = [*ag_ui("task", OUTER)[:2], *ag_ui("search", INNER)]
+LATE_END = ag_ui("task", OUTER)[2]
+PIECES = [{"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": text} for text in ('{"sub', 'agent": "r"}')]
+CHUNKS = [
+    {"type": "TOOL_CALL_CHUNK", "toolCallId": "c", "toolCallName": tool, "delta": json.dumps(value)}
+    for tool, value in (("task", OUTER), ("search", INNER))
+]
+INNER_RESULT, OUTER_RESULT = ag_ui_result("inner"), ag_ui_result("outer")
+BEGINNINGS: dict[str, list[Frame]] = {
+    "it ends after the inner call": [*INSIDE, INNER_RESULT, LATE_END, OUTER_RESULT],
+    "it ends while the inner call runs": [*INSIDE, LATE_END, INNER_RESULT, OUTER_RESULT],
+    "it never ends": [*INSIDE, INNER_RESULT, OUTER_RESULT],
+    "it is written after the inner call": [
+        INSIDE[0], *INSIDE[2:], INNER_RESULT, INSIDE[1], LATE_END, OUTER_RESULT,
+    ],
+    "it continues after the inner call": [
+        INSIDE[0], PIECES[0], *INSIDE[2:], INNER_RESULT, PIECES[1], LATE_END, OUTER_RESULT,
+    ],
+    "both are chunks": [*CHUNKS, INNER_RESULT, OUTER_RESULT],
+}  # fmt: skip
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("frames", BEGINNINGS.values(), ids=BEGINNINGS)
+async def test_a_call_whose_input_is_not_complete_keeps_it_when_another_begins_under_its_id(
+    frames: list[Frame], call: Any
+) -> None:
+    body = "".join(f"{json.dumps(frame)}\n" for frame in [*STARTS["ag-ui"], *frames, *WIRES["ag-ui"][2]])
+    await call("POST", "/api/v1/ingest?protocol=ag-ui&run=r", body, content_type="application/x-ndjson")
+    assert await read_cards(call) == [("task", OUTER, "outer"), ("search", INNER, "inner")]
+
+
+TWICE = [*open_native("search", INNER), native("output.available", output="first"), *open_native("search", INNER)]
+TWICE.append(native("output.available", output="second"))
+BEGIN: Frame = {"type": "run.started"}
+
+
+# What begins again after its end is another call; a run that is sent again from its beginning repeats its calls.
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("mode", ["gate", "observe"])
+@pytest.mark.parametrize(("frames", "outputs"), [
+    (TWICE, ["first", "second"]), (TWICE[:3] + TWICE[1:3], ["first"]), ([BEGIN, *TWICE[:3]] * 2, ["first"]),
+    ([BEGIN, *TWICE[:3], *WIRES["native"][2]] * 2, ["first", "first"]),
+])  # fmt: skip
+async def test_a_native_call_that_begins_again_after_its_end_is_another_one(
+    frames: list[Frame], outputs: list[str], mode: str, call: Any, policy: Any
+) -> None:
+    await database_sync_to_async(policy)({"default": "allow"})
+    body = "".join(f"{json.dumps(frame)}\n" for frame in frames)
+    path = f"/api/v1/ingest?protocol=native&run=r&mode={mode}"
+    await call("POST", path, body, content_type="application/x-ndjson")
+    assert await read_cards(call) == [("search", INNER, output) for output in outputs]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("inner", ["Read", "Task"])
+async def test_a_hook_that_asks_under_the_id_of_a_running_call_does_not_mark_it(
+    inner: str, call: Any, policy: Any
+) -> None:
+    await database_sync_to_async(policy)({"default": "allow"})
+    for frame in (
+        hook("PreToolUse", "Task", OUTER), hook("PreToolUse", inner, INNER),
+        hook("PostToolUse", inner, INNER, tool_response="inner"),
+        hook("PostToolUse", "Task", OUTER, tool_response="outer"),
+    ):  # fmt: skip
+        await call("POST", "/api/v1/hooks/claude-code", frame)
+    assert await read_cards(call) == [("Task", OUTER, "outer"), (inner, INNER, "inner")]
 
 
 @pytest.mark.django_db(transaction=True)

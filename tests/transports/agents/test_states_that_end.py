@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from channels.db import database_sync_to_async as in_thread
+from pydantic.alias_generators import to_snake
 
 from toolcards import gate
 from toolcards.gate.maintenance import rebuild
@@ -112,6 +113,19 @@ def next_run(*messages: Frame, **more: Any) -> list[Frame]:
     return [ag("RUN_STARTED", threadId="T", runId="2", input=request), ag("RUN_FINISHED", threadId="T", runId="2")]
 
 
+def in_snake_case(frames: list[Frame]) -> list[Frame]:
+    """Return the frames as a library dumps their requests and messages without aliases."""
+    return [frame if "TOOL" in frame["type"] else _spell(frame) for frame in frames]
+
+
+def _spell(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_spell(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    return {name if "type" in value else to_snake(name): _spell(part) for name, part in value.items()}
+
+
 def snapshot(*messages: Frame) -> list[Frame]:
     start, end = next_run()
     del start["input"]
@@ -181,6 +195,15 @@ STORIES: dict[str, tuple[str, list[list[Frame]], list[Frame]]] = {
         [{"state": OK, "anomalies": ["ran-without-approval"]}],
     ),
     "a tool of the app": ("ag-ui", [APP_TURN], [{"state": "input-available", "awaiting_client": True}]),
+    "its result is in the next request, as Python writes it": (
+        "ag-ui", [APP_TURN, in_snake_case(next_run(TOOL))], [{"state": OK, "output": "red"}],
+    ),
+    "the user passes it over, as Python writes it": (
+        "ag-ui", [APP_TURN, in_snake_case(next_run(USER))], [{"state": ERROR, "cause": "no-result"}],
+    ),
+    "a snapshot, as Python writes it": (
+        "ag-ui", [in_snake_case(snapshot(TOOL))], [{"state": OK, "tool": {"name": "t"}, "output": "red"}],
+    ),
     "its result is in the next request": ("ag-ui", [APP_TURN, next_run(TOOL)], [{"state": OK, "output": "red"}]),
     "its result is in a snapshot": ("ag-ui", [APP_TURN, snapshot(TOOL)], [{"state": OK, "output": "red"}]),
     "its failure is in the next request": (

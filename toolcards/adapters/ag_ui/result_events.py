@@ -13,7 +13,7 @@ from pydantic import Field
 
 from toolcards.adapters import strict
 from toolcards.adapters.ag_ui.base_event import AgUiEvent, to_text
-from toolcards.adapters.ag_ui.resume_entries import list_passed_over
+from toolcards.adapters.ag_ui.resume_entries import get_member, list_passed_over
 from toolcards.adapters.base import Facts
 from toolcards.client.common.tool_results import format_result
 from toolcards.core.calls import facts as f
@@ -82,7 +82,7 @@ class MessagesSnapshotEvent(AgUiEvent):
 def _read_calls(messages: list[dict[str, Any]]) -> Facts:
     facts: Facts = []
     for message in messages:
-        calls = message.get("toolCalls") if message.get("role") == "assistant" else None
+        calls = get_member(message, "toolCalls") if message.get("role") == "assistant" else None
         for call in calls if isinstance(calls, list) else ():
             function = call.get("function") if isinstance(call, dict) else None
             if isinstance(function, dict) and to_text(call.get("id")) and to_text(function.get("name")):
@@ -94,9 +94,9 @@ def _read_calls(messages: list[dict[str, Any]]) -> Facts:
 
 def _read_results(messages: list[dict[str, Any]]) -> Facts:
     return [
-        f.SnapshotReceived(message["toolCallId"], message.get("content"), _get_text(message.get("error")))
+        f.SnapshotReceived(call_id, message.get("content"), _get_text(message.get("error")))
         for message in messages
-        if message.get("role") == "tool" and isinstance(message.get("toolCallId"), str)
+        if message.get("role") == "tool" and isinstance(call_id := get_member(message, "toolCallId"), str)
     ]
 
 

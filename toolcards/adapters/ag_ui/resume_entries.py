@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pydantic.alias_generators import to_snake
+
 from toolcards.adapters import strict
 from toolcards.adapters.ag_ui import input_requests
 from toolcards.adapters.base import Facts
@@ -58,10 +60,10 @@ def list_passed_over(messages: list[Any]) -> Facts:
     ends: Facts = []
     for message in map(_as_dict, messages):
         if message.get("role") == "assistant":
-            calls = (_as_dict(call).get("id") for call in _as_list(message.get("toolCalls")))
+            calls = (_as_dict(call).get("id") for call in _as_list(get_member(message, "toolCalls")))
             open_calls |= {call: None for call in calls if isinstance(call, str) and call}
         elif message.get("role") == "tool":
-            open_calls.pop(str(message.get("toolCallId")), None)
+            open_calls.pop(str(get_member(message, "toolCallId")), None)
         elif message.get("role") == "user":
             ends += [f.CallClosed(call, "superseded", reason=MOVED_ON) for call in open_calls]
             open_calls = {}
@@ -87,7 +89,7 @@ def _read_results(request: dict[str, Any]) -> Facts:
     for message in reversed(_as_list(request.get("messages"))):
         if _as_dict(message).get("role") == "assistant":
             break
-        call_id, content, error = (_as_dict(message).get(name) for name in ("toolCallId", "content", "error"))
+        call_id, content, error = (get_member(_as_dict(message), name) for name in ("toolCallId", "content", "error"))
         if _as_dict(message).get("role") == "tool" and isinstance(call_id, str) and call_id:
             output = strict.parse_or_keep(content) if isinstance(content, str) else content
             if _as_dict(output).get("message") in _TANSTACK_ANSWERS:
@@ -107,7 +109,9 @@ def add_entries(
         return request
     replaced_ids = {entry["interruptId"] for entry in entries}
     entries_before = _as_list(request.get("resume"))
-    other_entries = [entry for entry in entries_before if _as_dict(entry).get("interruptId") not in replaced_ids]
+    other_entries = [
+        entry for entry in entries_before if get_member(_as_dict(entry), "interruptId") not in replaced_ids
+    ]
     payloads = [_as_dict(entry.get("payload")) for entry in entries]
     if len(payloads) == 1 and _is_batch(payloads[0]):
         return _add_command(request, payloads[0])
@@ -134,11 +138,11 @@ def _add_command(request: dict[str, Any], resume: dict[str, Any]) -> dict[str, A
 def _list_entries(request: dict[str, Any], batch: list[str], forms: Forms) -> Iterator[tuple[str, Any]]:
     for entry in _as_list(request.get("resume")):
         entry_data = _as_dict(entry)
-        source_id, payload = entry_data.get("interruptId"), entry_data.get("payload")
+        source_id, payload = get_member(entry_data, "interruptId"), entry_data.get("payload")
         if isinstance(source_id, str) and source_id:
             payload = CANCELLED if entry_data.get("status") == "cancelled" else payload
             yield from [(source_id, payload)] if source_id in forms else _split_batch(source_id, payload, [])
-    command = _as_dict(_as_dict(request.get("forwardedProps")).get("command")).get("resume")
+    command = _as_dict(_as_dict(get_member(request, "forwardedProps")).get("command")).get("resume")
     if command is not None and len(forms) == 1 and not forms.keys() & _as_dict(command).keys() and not batch:
         yield next(iter(forms)), command  # LangGraph: the value itself answers the only question
     elif isinstance(command, dict) and isinstance(command.get("decisions"), list):
@@ -179,6 +183,11 @@ def _read_answer(source_id: str, payload: Any) -> f.ApprovalAnswered | f.CallClo
         "", is_approved, source_id, reason=reason if isinstance(reason, str) else "",
         input=edited_input, has_input=is_approved and edited_input is not None,
     )  # fmt: skip
+
+
+    """Return a member by its camel-case or snake-case name."""
+    """Return a member by its name on the wire, or in snake case."""
+    return message.get(name, message.get(to_snake(name)))
 
 
 def _as_list(value: Any) -> list[Any]:

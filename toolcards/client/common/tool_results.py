@@ -4,7 +4,8 @@ All results are read here: of adapters and hooks (`InputRouter` in core/runs), o
 the model reads is never hidden behind a structured value, and an error is a text, never the spelling of a container.
 
 Permission requests of the Agent Client Protocol show calls in the same blocks. Some have no raw input: title, kind,
-content and places then are what is asked about. Of those, only an edit with its difference says all that would happen.
+content and places then are what is asked about. Of those, only an edit with its whole difference says all that would
+happen: equal titles, commands shown as differences or edits of unknown kind may be other calls.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Any
 from .json_text import is_same_json, parse
 
 __all__ = [
-    "ToolResult", "add_request", "describe_request", "find_exit_code", "find_media", "format_result", "is_description",
-    "is_exact", "read_result",
+    "ToolResult", "add_request", "describe_request", "find_differences", "find_exit_code", "find_media",
+    "format_result", "is_description", "is_exact", "read_result",
 ]  # fmt: skip
 
 _RESULT = frozenset({"content", "structuredContent", "isError", "_meta", "resultType"})  # members of an MCP result
@@ -232,7 +233,7 @@ def describe_request(call: dict[str, Any]) -> dict[str, Any] | None:
     if call.get("rawInput") not in (None, {}):
         return None
     parts = {name: call[name] for name in _PARTS if call.get(name) not in (None, "", [], {})}
-    return parts if _has_difference(parts.get("content")) else parts | {_UNREPORTED: None}
+    return parts if _is_whole_edit(parts) else parts | {_UNREPORTED: None}
 
 
 def add_request(call_input: Any, request: Any) -> Any:
@@ -243,20 +244,33 @@ def add_request(call_input: Any, request: Any) -> Any:
     if not (is_description(call_input) and is_description(request)):
         return call_input
     parts = {name: part for name, part in (call_input | request).items() if name != _UNREPORTED}
-    return parts if _has_difference(parts.get("content")) else parts | {_UNREPORTED: None}
+    return parts if _is_whole_edit(parts) else parts | {_UNREPORTED: None}
 
 
 def is_exact(value: Any) -> bool:
     """Return whether an equal input means the same call."""
-    return not (is_description(value) and _UNREPORTED in value)
+    return not is_description(value) or (_UNREPORTED not in value and _is_whole_edit(value))
 
 
 def is_description(value: Any) -> bool:
     """Return whether an input only describes its call."""
     is_shaped = isinstance(value, dict) and value.keys() <= {*_PARTS, _UNREPORTED} and value.get(_UNREPORTED) is None
-    return is_shaped and (_UNREPORTED in value or _has_difference(value.get("content")))
+    return is_shaped and (_UNREPORTED in value or bool(find_differences(value.get("content"))))
 
 
-def _has_difference(content: Any) -> bool:
+def find_differences(content: Any) -> list[dict[str, Any]]:
+    """Return the differences among the blocks of a content."""
     blocks = content if isinstance(content, list) else []
-    return any(isinstance(block, dict) and block.get("type") == "diff" for block in blocks)
+    return [block for block in blocks if isinstance(block, dict) and block.get("type") == "diff"]
+
+
+def _is_whole_edit(parts: dict[str, Any]) -> bool:
+    differences = find_differences(parts.get("content"))
+    return parts.get("kind") == "edit" and bool(differences) and all(map(_is_whole, differences))
+
+
+def _is_whole(difference: dict[str, Any]) -> bool:
+    path, new_text, old_text = (difference.get(name) for name in ("path", "newText", "oldText"))
+    return (
+        bool(path) and isinstance(path, str) and isinstance(new_text, str) and isinstance(old_text, (str, type(None)))
+    )

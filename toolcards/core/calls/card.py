@@ -176,6 +176,7 @@ class Card:
     removed: bool = False  # its step was reset; kept in the log only
     preliminary: bool = False
     awaiting_client: bool = False
+    announced: bool = False  # a frame began it, by a wire that begins each call with one
     gated: bool = False  # it replaces an attempt that policy decided, so policy decides about it, too
     text: Rope = EMPTY
     segment: Rope | None = None  # the input is being rewritten (reopen); not shown until it is complete
@@ -186,6 +187,7 @@ class Card:
     first_input: Any = None  # before a repair that an edit followed
     original_tool: str = ""  # the first name, if a repair changed it
     repair: str = ""
+    shown_blocks: Any = None  # what its agent shows of it: the result, unless another one is reported
     output: Any = None
     has_output: bool = False
     output_message: str = ""
@@ -251,10 +253,7 @@ class Card:
 
     @property
     def awaits_delivery(self) -> bool:
-        """Return whether an approval is not handed over yet.
-
-        It is once. Until the agent has it, it can be undone.
-        """
+        """Return whether an approval can be undone: the agent lacks it."""
         ask = self.approval
         return ask is not None and ask.opener == "gate" and ask.state == "approved"
 

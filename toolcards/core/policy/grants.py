@@ -57,11 +57,11 @@ def is_covered(grant: PolicyGrant, request: PolicyRequest) -> bool:
         and (not grant.agent or grant.agent == make_agent_scope(request.agent_path))
         and (not grant.expires_at or 0 < request.now < grant.expires_at)
     )
-    if not is_in_scope:
+    if not is_in_scope or not is_exact(request.input):
         return False
     if grant.any_input:
         return True
-    if not request.has_input or not is_exact(request.input):
+    if not request.has_input:
         return False
     if grant.digest:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from toolcards.client.common.tool_kinds import DANGER, display_kind
 from toolcards.core.calls import facts as f
@@ -17,10 +17,10 @@ from toolcards.core.calls.identity import (
     is_nested_or_reused,
     late_text,
 )
-from toolcards.core.calls.reducer import find_row
+from toolcards.core.calls.reducer import STREAMING, find_row
 from toolcards.core.calls.reducer.input_handlers import read_streamed_input
 from toolcards.core.calls.transitions import NEXT
-from toolcards.core.runs.run_context import RunContext
+from toolcards.core.runs.run_context import CardLookup
 from toolcards.core.text.text_rope import EMPTY
 
 Routed = tuple[int, f.AnyFact]
@@ -34,22 +34,6 @@ def is_further_question(card: Card) -> bool:
     """Return whether the card is only a further question about another call."""
     ask = card.approval
     return bool(card.parent_call and ask and ask.source_id and ask.opener == "agent" and ask.terms.get("about_parent"))
-
-
-class CardLookup(Protocol):
-    """The part of a run's state that the router reads."""
-
-    context: RunContext
-    cards: dict[int, Card]
-
-    def find(self, call_id: str) -> Card | None:
-        """Return the newest card of that call id."""
-
-    def list_ordinals(self, call_id: str) -> list[int]:
-        """Return the cards of that call id, oldest first."""
-
-    def list_open_cards(self) -> list[Card]:
-        """Return the cards that have not ended finally."""
 
 
 class InputRouter:
@@ -89,6 +73,13 @@ class InputRouter:
         in_step = (card.ordinal for card in cards if card.step == self._state.context.step and not card.removed)
         return next(in_step, ordinals[-1])
 
+    def _find_written(self, fact: f.AnyFact) -> int:
+        """Return the fact's card, or an outer one if only its input is not complete."""
+        ordinals = self._state.list_ordinals(fact.call_id)
+        cards = [self._state.cards[ordinal] for ordinal in reversed(ordinals)] if len(ordinals) > 1 else []
+        open_ordinals = (card.ordinal for card in cards if card.state is STREAMING and not card.removed)
+        return next(open_ordinals, 0) or self._find_ordinal(fact)
+
     @property
     def _new_ordinal(self) -> int:
         """Return the ordinal of the next new call."""
@@ -98,7 +89,8 @@ class InputRouter:
 
     def _route_start(self, fact: Any) -> list[Routed]:
         """Route an input; a later step may reuse the call id (rule 9). Sets the kind."""
-        ordinal = self._find_ordinal(fact)
+        is_nameless = isinstance(fact, f.InputReady) and not (fact.tool or fact.report)
+        ordinal = self._find_written(fact) if is_nameless else self._find_ordinal(fact)
         card = self._state.cards.get(ordinal)
         if card is not None and is_nested_or_reused(card, fact):
             ordinal = self._find_same_call(fact) or ordinal
@@ -112,14 +104,13 @@ class InputRouter:
                 is_extension = extends(card, fact.input)
                 return [] if is_extension else [(ordinal, f.AnomalyRecorded(card.call_id, CHANGED_ANOMALY, at=fact.at))]
             text = str(card.segment) if card.segment and not getattr(fact, "has_input", True) else ""
-            superseded_facts = self._supersede(card, fact.at)
+            superseded_facts = self._supersede(card, fact) or self._complete_written(card, fact.at)
             ordinal = self._next_attempt()
             if text:  # the input is the text streamed since: the new call starts with it
                 superseded_facts += self._restart(ordinal, card, text, fact)
             fact, card = fact if fact.tool else f.revise(fact, tool=card.tool.name), None
-        if isinstance(fact, f.InputInvalid):
-            return [*superseded_facts, (ordinal, self._resolve_invalid(fact))]
-        return [*superseded_facts, (ordinal, self._set_kind(fact, card))]
+        is_invalid = isinstance(fact, f.InputInvalid)
+        return [*superseded_facts, (ordinal, self._resolve_invalid(fact) if is_invalid else self._set_kind(fact, card))]
 
     def _find_same_call(self, fact: Any) -> int:
         """Return an earlier call of the id that the fact repeats, 0 for none."""
@@ -141,7 +132,8 @@ class InputRouter:
         is_later_attempt = getattr(fact, "attempt", 1) > card.attempt
         if (card.hard or card.soft or card.decision is not None) and is_later_attempt:
             return True
-        if getattr(fact, "again", False):
+        is_begun_again = getattr(fact, "renews", False) and card.announced and card.hard
+        if getattr(fact, "again", False) or (is_begun_again and not self._state.context.replaying):
             return True
         if getattr(fact, "reusable", False) and card.message_id is not None and self._is_reused(card, fact):
             return True
@@ -161,9 +153,10 @@ class InputRouter:
             return bool(is_new_message) and card.finished
         return card.hard and not self._state.context.replaying
 
-    def _supersede(self, card: Card, timestamp: float) -> list[Routed]:
+    def _supersede(self, card: Card, fact: Any) -> list[Routed]:
         """Return the facts that end a decided call with another input; a running call continues."""
-        if not is_frozen(card) or card.soft:
+        timestamp = fact.at
+        if not is_frozen(card) or card.soft or (card.running and getattr(fact, "asks", False)):
             return []
         routed_facts: list[Routed] = [(card.ordinal, f.AnomalyRecorded(card.call_id, CHANGED_ANOMALY, at=timestamp))]
         if not card.running and not card.preliminary:
@@ -173,6 +166,11 @@ class InputRouter:
                 (card.ordinal, f.ApprovalChanged(card.call_id, "superseded", id=card.approval.id, at=timestamp))
             )
         return routed_facts
+
+    def _complete_written(self, card: Card, timestamp: float) -> list[Routed]:
+        """Return the end of an input that is whole: its result came, or another call begins under its id."""
+        is_whole = card.state is STREAMING and bool(card.text) and read_streamed_input(card)[1]
+        return [(card.ordinal, f.InputReady(card.call_id, at=timestamp))] if is_whole else []
 
     def _next_attempt(self) -> int:
         self._planned += 1
@@ -188,7 +186,7 @@ class InputRouter:
 
     def _route_delta(self, fact: f.InputDelta, *, is_reopened: bool = False) -> list[Routed]:
         """Route a piece of input; text that contradicts a decided call starts another attempt."""
-        ordinal = self._find_ordinal(fact)
+        ordinal = self._find_written(fact)
         card = self._state.cards.get(ordinal)
         if card is None or card.decision is None or not is_frozen(card):
             return [(ordinal, fact)]
@@ -196,7 +194,7 @@ class InputRouter:
             card = card.replace(segment=EMPTY)
         if not delta_contradicts(card, fact.text):
             return [(ordinal, fact)]
-        superseded_facts = self._supersede(card, fact.at)
+        superseded_facts = self._supersede(card, fact)
         return [*superseded_facts, *self._restart(self._next_attempt(), card, late_text(card) + fact.text, fact)]
 
     def _set_kind(self, fact: Any, card: Card | None) -> Any:
@@ -211,13 +209,14 @@ class InputRouter:
         return fact if kind == fact.kind else f.revise(fact, kind=kind)
 
     def _route_chunk(self, fact: f.InputChunk) -> list[Routed]:
-        """Expand an AG-UI chunk: the first chunk starts the call, another id ends the previous one."""
+        """Expand an AG-UI chunk: the first chunk starts the call, another id or tool ends the previous one."""
         open_call = self._state.context.chunked.get(fact.lane, "")
         call_id = fact.call_id or open_call
         if not call_id:
             return []
         routed_facts: list[Routed] = []
-        if open_call != call_id:
+        card = self._state.find(call_id)
+        if open_call != call_id or (card is not None and fact.tool not in {"", card.tool.name}):
             routed_facts = self._complete_calls([open_call] if self._is_whole(open_call) else [], fact.at)
             start_fact = f.InputStarted(
                 call_id, fact.tool, at=fact.at, lane=fact.lane, parent_call=fact.parent_call, chunked=True,
@@ -265,6 +264,8 @@ class InputRouter:
     def _route_result(self, fact: f.AnyFact) -> list[Routed]:
         """Route a result; it also ends the further questions about its call."""
         routed_facts = self._route_own_result(fact)
+        card = self._state.cards.get(routed_facts[-1][0])
+        routed_facts += self._complete_written(card, fact.at) if card is not None else []
         if isinstance(fact, f.OutputPartial):
             return routed_facts
         questions = [card for card in self._state.list_open_cards() if card.parent_call == fact.call_id]

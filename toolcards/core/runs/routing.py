@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from toolcards.client.common.json_text import is_same_json
-from toolcards.client.common.tool_results import is_description, read_result
+from toolcards.client.common.tool_results import add_request, is_description, read_result
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
+from toolcards.core.calls.reducer.approval_handlers import list_former_ids
 from toolcards.core.runs.input_routing import INPUT_FACTS, InputRouter, Routed, is_further_question
 from toolcards.core.runs.run_end import (
     MOVED_ON,
@@ -59,8 +60,10 @@ class Router(InputRouter):
         """Route a complete input; one of a provider may continue a question under another id."""
         if fact.past and self._state.list_ordinals(fact.call_id):
             return []
-        if fact.described and (card := self._state.find(fact.call_id)) and not _takes_description(card):
-            return []
+        if fact.described and (card := self._state.find(fact.call_id)):
+            if not _takes_description(card):
+                return []
+            fact = f.revise(fact, input=add_request(card.input, fact.input) if card.has_input else fact.input)
         question = self._find_continued(fact) if fact.provider_executed and fact.has_input else None
         if question is None:
             return self._route_start(fact)
@@ -91,8 +94,11 @@ class Router(InputRouter):
         ordinal = self._find_ordinal(fact)
         if fact.tool and ordinal not in self._state.cards:
             fact = self._set_kind(fact, None)
-        if fact.automatic and ordinal in self._state.cards and self._state.cards[ordinal].decision:
+        card = self._state.cards.get(ordinal)
+        if card is not None and fact.automatic and card.decision:
             return []  # the host repeats the decision of our gate
+        if card is not None and (former_ids := list_former_ids(card, fact)):
+            fact = f.revise(fact, former_ids=former_ids)
         early_answer = self._state.context.held.get(fact.source_id) or self._state.context.held.get(
             f"call:{fact.call_id}"
         )

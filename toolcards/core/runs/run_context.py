@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from toolcards.client.common.tool_kinds import DANGER
 from toolcards.core.calls import facts as f
+from toolcards.core.calls.card import Card
 
 # What an agent may leave in the context, which is stored with each commit of its run.
 _MAX_ENTRIES = 1000  # entries of a kind; the oldest lanes and scopes are dropped
@@ -94,12 +95,29 @@ class RunContext:
             self.dropped = [*self.dropped[1 - _MAX_ENTRIES :], call_id]
 
 
+class CardLookup(Protocol):
+    """The part of a run's state that the router reads."""
+
+    context: RunContext
+    cards: dict[int, Card]
+
+    def find(self, call_id: str) -> Card | None:
+        """Return the newest card of that call id."""
+
+    def list_ordinals(self, call_id: str) -> list[int]:
+        """Return the cards of that call id, oldest first."""
+
+    def list_open_cards(self) -> list[Card]:
+        """Return the cards that have not ended finally."""
+
+
 def _start_run(context: RunContext, fact: f.RunStarted) -> None:
     context.error = ""
     context.agent = fact.agent or context.agent
     context.program = context.program or fact.program
     context.root = context.root or fact.root
-    context.replaying = bool(fact.scope) and fact.scope == context.scope
+    is_begun = bool(fact.scope) or (context.calls > 0 and not context.ended)
+    context.replaying = is_begun and fact.scope == context.scope
     context.enter(fact.scope or context.scope)
     for tool in fact.tools:
         name = tool.get("name")

@@ -74,8 +74,8 @@ class RunState:
             return None, self.context.apply(fact)
         card = self.cards.get(ordinal) or self._create_card(ordinal, fact, seq)
         after, is_applied = advance(card, fact)
-        if type(fact) is f.InputStarted and fact.reusable:
-            after = after.replace(message_id=fact.message_id)
+        if type(fact) is f.InputStarted and (fact.reusable or (fact.renews and not after.announced)):
+            after = after.replace(**{"announced": True} if fact.renews else {"message_id": fact.message_id})
         if after is not card and seq:
             after.__dict__["seq"] = seq  # not shared until it is stored: no second copy for the log position
         if type(fact) is f.InputDelta and is_applied and after.state is card.state and not self.context.ended:

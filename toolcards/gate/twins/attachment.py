@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from toolcards.client.common.tool_results import is_exact
 from toolcards.core.calls import questions
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import PolicyDecision
@@ -40,10 +41,11 @@ def find_twin(
 ) -> str:
     """Return the approval that the decided call attaches to, "" for none.
 
-    That of a call that waits for its twin itself is the same twin. A question that people answer with values is never
-    shared.
+    That of a call that waits for its twin itself is the same twin. A question that people answer with values, or about
+    an input that does not say everything, is never shared.
     """
-    if not place or questions.is_form(card.tool.name) or questions.read_questions(card.tool.name, card.input):
+    is_own_question = questions.is_form(card.tool.name) or questions.read_questions(card.tool.name, card.input)
+    if not place or is_own_question or not is_exact(card.input):
         return ""
     identity = _identify(card)
     for row, candidate in _list_candidates(tx, memory.row.source_id, digest_input(card), channel, fit_text(place, 200)):

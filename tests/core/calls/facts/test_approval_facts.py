@@ -25,7 +25,7 @@ SHORTEST = [
     ('{"type":"approval-asked","call_id":"c"}', f.ApprovalRequested,
      {"call_id": "c", "source_id": "", "id": "", "reason": "", "automatic": False, "opener": "agent", "expires_at": 0.0,
       "reply_to": None, "votable": False, "args_sha256": "", "terms": {}, "tool": "", "kind": "", "input": None,
-      "parent_call": "", "twin": ""}),
+      "parent_call": "", "twin": "", "former_ids": []}),
     ('{"type":"approval-answered","call_id":"c","approved":false}', f.ApprovalAnswered,
      {"call_id": "c", "approved": False, "source_id": "", "id": "", "reason": "", "by": {"kind": "host", "name": ""},
       "input": None, "has_input": False, "args_sha256": "", "lasting_rule": "", "policy_version": 0}),

@@ -137,3 +137,11 @@ def test_no_wide_answer_covers_secrets_even_where_no_rule_asks_about_them(
         for name, values in secret_calls:
             secret = PolicyRequest.for_tool(name, input=values, root="/home/me/shop", agent_path=("bot",))
             assert decide(changed_policy, secret).effect is Effect.ASK, (answer.value, values)
+
+
+def test_a_call_that_is_only_described_has_no_lasting_answer() -> None:
+    policy = parse({"v": 1, "default": "ask", "rules": []})
+    described = {"title": "npm test", "kind": "execute", "rawInput": None}
+    for value, has_answers in (({"command": "npm test"}, True), (described, False)):
+        request = PolicyRequest.for_tool("Bash", input=value, agent_path=("a",), run="r")
+        assert bool(list_lasting_answers(policy, request, decide(policy, request))) is has_answers

@@ -77,6 +77,7 @@ class ApprovalRequested:
     input: Any = None
     parent_call: str = ""  # the call that a further question is about, if it opens a card of its own
     twin: str = ""  # the open approval of the same call, whose answer it waits for
+    former_ids: list[str] = field(default_factory=list)  # the wire's ids of the requests that it replaces
     at: float = 0.0
 
 

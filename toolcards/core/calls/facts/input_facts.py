@@ -29,6 +29,7 @@ class InputStarted:
     reusable: bool = False
     message_id: str = ""
     resumes: bool = False  # chunks of other calls came between: the text continues
+    renews: bool = False  # it begins each call of its wire: after an end it is another call (native)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +80,13 @@ class InputReady:
     provider_executed: bool = False
     again: bool = False  # the same call again, after its run was lost
     report: bool = False  # the wire repeats a call that it announced before: never starts another call while it runs
+    asks: bool = False  # the wire asks before each call (hooks): another one begins while an earlier one runs
     note: str = ""  # what the agent says about the call when it asks for it
     described: bool = False  # only what the wire shows of a call (see `tool_results`), until its input comes
     past: bool = False  # a list of messages shows the call: one that is known stays as it is, and it is not decided
     alias: str = ""  # the id under which the wire continues the call (hosted tools, after their approval)
     folder: str = ""  # in which the call works; "" is the run's root, "?" is unknown
+    shown_blocks: Any = None  # what its agent shows of it next to the input, such as a difference
 
 
 @dataclass(frozen=True, slots=True)

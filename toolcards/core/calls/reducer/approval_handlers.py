@@ -65,14 +65,12 @@ def open_approval(card: Card, fact: f.ApprovalRequested) -> Card:
     if card.state is None and fact.tool:
         card = card.replace(tool=replace(card.tool, name=fact.tool, kind=fact.kind or card.tool.kind))
     card = add_requested_input(card, fact)
-    new_approval = _build_approval(fact)
-    if approval is not None and _is_second_request(card, fact):
+    if _is_second_request(card, fact):
         card = card.with_anomaly("protocol-violation", fact.at)
-        new_approval = replace(new_approval, former_ids=(*approval.former_ids, approval.source_id)[-_MAX_FORMER_IDS:])
     times = replace(card.times, started=card.times.started or fact.at, requested=fact.at, decided=0.0, finished=0.0)
     return card.replace(
         state=S.APPROVAL_REQUESTED, soft=False, cause=None, error=None, awaiting_client=False, resumed=False,
-        approval=new_approval, times=times,
+        approval=_build_approval(fact), times=times,
     )  # fmt: skip
 
 
@@ -85,6 +83,14 @@ def add_requested_input(card: Card, fact: f.ApprovalRequested) -> Card:
         return card
     call_input = add_request(card.input, fact.input) if card.has_input else fact.input
     return card if card.has_input and call_input is card.input else card.replace(input=call_input, has_input=True)
+
+
+def list_former_ids(card: Card, fact: f.ApprovalRequested) -> list[str]:
+    """Return the wire's ids of the requests that this one replaces."""
+    approval = card.approval
+    if approval is None or _is_same_approval(approval, fact) or not _is_second_request(card, fact):
+        return []
+    return [*approval.former_ids, approval.source_id][-_MAX_FORMER_IDS:]
 
 
 def _is_second_request(card: Card, fact: f.ApprovalRequested) -> bool:
@@ -248,6 +254,7 @@ def _build_approval(fact: f.ApprovalRequested) -> CardApproval:
         id=fact.id, source_id=fact.source_id, opener=fact.opener, automatic=fact.automatic,
         request_reason=fact.reason, requested_at=fact.at, expires_at=fact.expires_at, reply_to=fact.reply_to,
         votable=fact.votable, args_sha256=fact.args_sha256, terms=fact.terms, twin=fact.twin,
+        former_ids=tuple(fact.former_ids),
     )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ def update_input(card: Card, fact: Any) -> Card:
 
     A repeated input has no visible effect.
     """
+    card = _note_shown(card, fact)
     if is_frozen(card):  # the router passes only facts about the decided value
         return card if card.segment is None else card.replace(segment=None)
     if isinstance(fact, f.InputRepaired):
@@ -48,6 +49,11 @@ def update_input(card: Card, fact: Any) -> Card:
     if after is not card and not after.times.available:
         return after.replace(times=after.times.replace(available=fact.at))
     return after
+
+
+def _note_shown(card: Card, fact: Any) -> Card:
+    blocks = getattr(fact, "shown_blocks", None)
+    return card if blocks is None else card.replace(shown_blocks=blocks)
 
 
 def _repeats_original(card: Card, fact: Any) -> bool:

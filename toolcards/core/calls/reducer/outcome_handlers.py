@@ -29,7 +29,9 @@ def set_partial_output(card: Card, fact: f.OutputPartial) -> Card:
 def set_output(card: Card, fact: f.OutputReady) -> Card:
     """Set the result."""
     card = _record_permit_result(_flag_ungoverned(card, fact.at), "succeeded")
-    output = card.output if fact.unchanged and card.preliminary else fact.output
+    output = fact.output
+    if fact.unchanged:
+        output = card.output if card.preliminary else card.shown_blocks or output
     return _end(card, fact.at, S.OUTPUT_AVAILABLE, output=output, has_output=True, output_message=fact.message_id)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcards.client.common.canonical_json import digest
+from toolcards.client.common.tool_results import is_exact
 from toolcards.core.policy.decision import Effect, PolicyDecision, PolicyRequest, Rule, RuleSet, decide
 from toolcards.core.policy.language import document as documents
 from toolcards.core.policy.lasting.subjects import is_plain, list_subjects
@@ -59,7 +60,7 @@ def list_lasting_answers(
     policy: RuleSet, request: PolicyRequest, decision: PolicyDecision, effect: Effect = Effect.ALLOW
 ) -> list[LastingAnswer]:
     """Return the lasting answers to a question that keep their promise."""
-    if explain_refusal(policy, decision):
+    if explain_refusal(policy, decision) or not is_exact(request.input):
         return []
     answers: list[LastingAnswer] = []
     for subject in list_subjects(request):
