@@ -184,6 +184,7 @@ def _read_answer(source_id: str, payload: Any) -> f.ApprovalAnswered | f.CallClo
         input=edited_input, has_input=is_approved and edited_input is not None,
     )  # fmt: skip
 
+
 def get_member(message: dict[str, Any], name: str) -> Any:
     """Return a member by its camel-case or snake-case name."""
     return message.get(name, message.get(to_snake(name)))
