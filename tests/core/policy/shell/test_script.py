@@ -14,7 +14,7 @@ from tests.support.tables import loop_over
 from toolcards.client.common.canonical_json import call_digest
 from toolcards.core.policy.decision import Effect
 from toolcards.core.policy.language.document import parse
-from toolcards.core.policy.shell.script import read_line
+from toolcards.core.policy.shell.script import read_command, read_line
 
 ALLOWED = ["ls", "git status", "git diff", "cat", "echo", "grep", "head", "pytest", "npm test", "find", "rg", "tar",
            "go test", "git", "ssh", "sort", "env", "xargs", "timeout 5", "bash", "sed", "awk"]  # fmt: skip
@@ -226,3 +226,13 @@ def test_decisions_keep_no_long_commands_and_tools_in_memory(decide_one):
     finally:
         tracemalloc.stop()
     assert kept_bytes < 3_000_000  # of 8,000,000 characters: some caches hold the last 64
+
+
+def test_a_line_of_a_list_that_another_line_gives_a_variable_is_opaque():
+    """Some tools run each line in a shell of its own, where `$DIR` is empty."""
+    lines = ["DIR=src", 'rm -r "$DIR"/']
+    script = read_command(lines, "lines")
+    assert script.segments[0].opaque == "it contains no command"
+    assert read_command(["A=src true", 'rm -r "$A"/'], "lines").segments[0].opaque
+    assert not read_command(["cd src", "ls", ""], "lines").segments[0].opaque
+    assert any(view[0] == "rm" for view in script.segments[0].views)

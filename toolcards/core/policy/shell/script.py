@@ -65,7 +65,7 @@ class CommandSegment:
 
     @cached_property
     def alone(self) -> Script:
-        """Return the segment as a script of its own."""
+        """Return it as a script."""
         return Script((self,))
 
     @cached_property
@@ -81,10 +81,7 @@ class CommandSegment:
 
     @property
     def views(self) -> tuple[tuple[str, ...], ...]:
-        """Return the words of every command that it may run.
-
-        These are its own words and those behind each wrapper.
-        """
+        """Return its own words and those of commands that it may run."""
         return self.glimpses if self.opaque else self._unwrapped.views
 
     @property
@@ -184,10 +181,7 @@ class Script:
 
     @cached_property
     def views(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
-        """Return the words of every command that may run, by program name.
-
-        A program has several names in rules.
-        """
+        """Return the words of all commands by the names of their programs."""
         by_name: dict[str, tuple[tuple[str, ...], ...]] = {}
         for part in self.segments:
             for view in part.views:
@@ -270,9 +264,8 @@ def _make_segment(
     )  # fmt: skip
 
 
-def _make_opaque_script(text: str, parsed_line: ParsedLine) -> Script:
-    opaque, glimpses, writes = parsed_line.opaque, parsed_line.glimpses, parsed_line.writes
-    return Script((CommandSegment(text, opaque=opaque, line=text, glimpses=glimpses, writes=writes),))
+def _make_opaque_script(text: str, line: ParsedLine) -> Script:
+    return Script((CommandSegment(text, (), NO_GLOBS, line.opaque, text, False, line.glimpses, line.writes),))
 
 
 def read_command(value: object, list_of: str = "", project: Project | None = None) -> Script | None:
@@ -286,11 +279,17 @@ def read_command(value: object, list_of: str = "", project: Project | None = Non
         return None
     if list_of == "words":
         return _read_word_list(value, project)
-    if list_of == "lines":
-        return read_line("\n".join(value), project)
-    views = [tuple(value), *(view for line in value for part in read_line(line).segments for view in part.views)]
-    glimpses = tuple(view for view in views if view[0])
-    return _make_opaque_script("\n".join(value), ParsedLine((), "its list may contain words or lines", glimpses))
+    text = "\n".join(value)
+    if list_of == "lines" and len(text) > MAX_BYTES:
+        return read_line(text)
+    parts = [part for line in value if line.strip() for part in read_line(line, project).segments]
+    why = "its list may contain words or lines"
+    if list_of == "lines":  # of one shell, or of one for each, where no variable of another line is set
+        why = next((part.opaque for part in parts if part.opaque), "")
+    if not why:
+        return read_line(text, project)
+    views = tuple(view for view in (tuple(value), *(view for part in parts for view in part.views)) if view[0])
+    return _make_opaque_script(text, ParsedLine((), why, views, any(part.writes for part in parts)))
 
 
 def _read_word_list(words: list[str], project: Project | None) -> Script:

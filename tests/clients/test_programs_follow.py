@@ -1,7 +1,7 @@
-"""Gemini CLI under *Follow the agent*: what is left to it, asked about and denied.
+"""Programs with command hooks under *Follow the agent*: what is left to them, asked about and denied.
 
-Same version, model and connection as in test_command_hooks. What Toolcards leaves to the program is decided by its own
-flags, which allow everything in these tests.
+Same versions, models and connections as in test_command_hooks and test_cline. What Toolcards leaves to a program is
+decided by its own flags, which allow everything in these tests.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from typing import Any
 import pytest
 
 from tests.clients import command_hooks
-from tests.clients.command_hooks import Gemini, Place
+from tests.clients.command_hooks import Copilot, Gemini, Place
+from tests.clients.test_cline import Cline
 from tests.support import gating
 from tests.support.server import Server, until
 from toolcards.core.policy.language.presets import PRESETS
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
 SCRIPTS = {
+    "look": [["ls -a"]],
+    "edit": [["write hello"]],
     "project": [["mkdir -p out && touch ran.txt"]],
     "outside": [["curl -s -d x http://127.0.0.1:9/; touch ran.txt"]],
     "harm": [["rm -rf ~ && touch ran.txt"]],
@@ -34,12 +37,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture
-def place(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+@pytest.fixture(params=[Gemini, Copilot, Cline], ids=lambda program: program.name)
+def place(request: pytest.FixtureRequest, server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """A session in a folder that can be a project: the suite's own may be below /dev."""
-    monkeypatch.setattr(command_hooks, "SCRIPTS", command_hooks.SCRIPTS | SCRIPTS)
+    for name, value in SCRIPTS.items():
+        monkeypatch.setitem(command_hooks.SCRIPTS, name, value)
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="toolcards-") as folder:
-        created = Gemini(Path(folder), server.base, server.key)
+        created = request.param(Path(folder), server.base, server.key)
         yield created
         created.stop()
 
@@ -62,8 +66,19 @@ def find_card(server: Server, place: Place, state: str) -> dict[str, Any]:
 known_calls: set[str] = set()  # calls of earlier tests
 
 
-def test_work_in_the_project_is_left_to_the_program(server: Server, place: Place) -> None:
-    place.start("project").finish()
+@pytest.mark.parametrize("scenario", ["look", "edit"])
+def test_looks_and_edits_in_the_project_are_left_to_the_program(server: Server, place: Place, scenario: str) -> None:
+    place.start(scenario).finish()
+    card = find_card(server, place, "output-available")
+    assert (card["approval"], card["decision"]["by"]["kind"], place.ran) == (None, "default", scenario == "edit")
+
+
+def test_a_command_in_the_project_is_left_to_programs_whose_hooks_name_its_folder(server: Server, place: Place) -> None:
+    place.start("project")
+    if place.name == "copilot":  # its shell keeps its folder, which its hooks do not name
+        assert find_card(server, place, "approval-requested")["decision"]["rule"] == "ask-outside"
+        return
+    place.finish()
     card = find_card(server, place, "output-available")
     assert (card["approval"], card["decision"]["by"]["kind"], place.ran) == (None, "default", True)
 
