@@ -21,7 +21,7 @@ run: ## set up what is missing and serve (PORT=8000 HOST=127.0.0.1 DEMO=1)
 test: ## set up what is missing and run the tests (ARGS="-k gate")
 	@$(BOOTSTRAP) test $(ARGS)
 
-test-fast: ## only the tests that need no browser and no server
+test-fast: ## only the tests that take moments and need no browser and no database server
 	@$(BOOTSTRAP) test-fast $(ARGS)
 
 test-thorough: ## what make test leaves out: more pages and sizes, faults, examples of properties

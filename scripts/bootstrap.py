@@ -41,7 +41,9 @@ PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 SETS = ["run", "test", "dev"]
 # Processes share the tests, each with its own data; an idle process takes tests from the others. Tests wait for half of
 # their time, so there are two processes for each core. `-n 0`: one alone.
-SHARED = ["-n", str(min(2 * (os.cpu_count() or 1), 8)), "--dist", "worksteal"]
+WORKERS = str(min(2 * (os.cpu_count() or 1), 8))
+SHARED = ["-n", WORKERS, "--dist", "worksteal"]
+BY_FILE = ["-n", WORKERS, "--dist", "loadfile"]  # the tests of a file share their server and their agent
 USUAL = "not clients and not sweep and not thorough"
 FAST = f"{USUAL} and not browser and not redis and not postgres and not slow"
 THOROUGH = "sweep or thorough or examples"
@@ -86,7 +88,7 @@ def test_thorough(args: list[str]) -> int:
 
 
 def test_fast(args: list[str]) -> int:
-    """Run the tests that need neither a browser nor a server."""
+    """Run the tests that take moments and need no browser."""
     ensure("test")
     return pytest("-m", FAST, *SHARED, *args)
 
@@ -97,7 +99,7 @@ def test_clients(args: list[str]) -> int:
         say("There are no tests with real agent libraries yet: tests/clients is empty.")
         return 0
     ensure("test")
-    return pytest("-m", "clients", "tests/clients", "tests/client", *args, env=programs())
+    return pytest("-m", "clients", *BY_FILE, "tests/clients", "tests/client", *args, env=programs())
 
 
 def test_newest(args: list[str]) -> int:

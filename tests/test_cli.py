@@ -43,6 +43,7 @@ def test_help_says_what_each_of_our_commands_does() -> None:
     assert "  serve         Set up what is missing" in text and "toolcards help <command>" in text
 
 
+@pytest.mark.slow
 def test_a_command_before_the_first_start_says_what_is_missing(tmp_path: Path) -> None:
     environment = os.environ | {"TOOLCARDS_DATA_DIR": str(tmp_path), "TOOLCARDS_DATABASE_URL": ""}
     command = [sys.executable, str(ROOT / "manage.py"), "person", "list"]

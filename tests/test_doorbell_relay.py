@@ -120,6 +120,7 @@ anything = some.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(anything | some.fixed_dictionaries({"runs": anything}))
 def test_only_whole_numbers_that_may_be_runs_are_rung(message: Any) -> None:

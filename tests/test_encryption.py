@@ -303,6 +303,7 @@ def test_older_keys_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -
     assert "two" not in repr(environment)
 
 
+@pytest.mark.slow
 def test_a_server_with_a_new_key_reads_what_the_old_one_sealed_and_without_it_says_so(tmp_path: Path) -> None:
     old, new = "o" * 50, "n" * 50
     with Server(tmp_path, secret_key=old, default_effect="ask") as server:
@@ -344,6 +345,7 @@ async def test_a_stream_into_a_run_that_stays_closed_fails_once_and_leaves_the_w
     assert await sync_to_async(gate.drain)()
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("state", list(map(str, ToolCallState)))
 def test_without_the_key_pages_say_that_the_original_cannot_be_opened(

@@ -43,6 +43,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
+@pytest.mark.slow
 async def test_requests_that_wait_in_one_run_share_the_query_of_each_ring(
     asks: None, source: Source, an_approver: Any, ballot: Any, reads: list[int]
 ) -> None:
@@ -151,6 +152,7 @@ async def follow_to_end(run: int, last: int) -> list[list[Event]]:
     raise AssertionError("a follower never ends")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [[10] * 60, [300_000] * 40, [10] * 30 + [600_000] * 20, [10] * 17 + [1_500_000] * 2])
 async def test_a_follower_reads_every_event_once_and_large_ones_in_small_batches(a_run: Any, sizes: list[int]) -> None:
     facts = [f.TextDelta("x" * size) for size in sizes]
@@ -163,6 +165,7 @@ async def test_a_follower_reads_every_event_once_and_large_ones_in_small_batches
         assert len(batches) == 1
 
 
+@pytest.mark.slow
 async def test_the_list_of_events_is_whole_when_batches_are_cut(a_run: Any) -> None:
     run = await in_thread(a_run)("r", *[f.TextDelta("x" * 300_000) for _ in range(40)])
     seqs, after = [], 0

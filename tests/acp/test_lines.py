@@ -151,6 +151,7 @@ ODD = [
 ]
 
 
+@pytest.mark.slow
 def test_the_relay_continues_whatever_the_agent_writes(tmp_path: Path) -> None:
     """Without a server each request is denied, the editor gets no prompt, and the last line arrives."""
     lines, relayed_path = tmp_path / "lines", tmp_path / "heard"

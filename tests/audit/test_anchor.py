@@ -343,6 +343,7 @@ def installed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[
 FILES = ("audit-anchor.json", "audit-verified.json")
 
 
+@pytest.mark.slow
 def test_a_server_that_was_attacked_while_it_was_down(installed: tuple[Server, Callable[..., None]]) -> None:
     server, run = installed
 

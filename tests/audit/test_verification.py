@@ -202,6 +202,7 @@ def nothing_was_ever_there(db: None) -> None:
 _histories = st.lists(st.sampled_from(STEPS), min_size=1, max_size=14)
 
 
+@pytest.mark.slow
 @draw(120)
 @example(history=["restart"], attack="old format", keep=0, restarts=False, goes_on=0)
 @given(
@@ -235,6 +236,7 @@ def test_a_cut_is_reported_wherever_anything_has_seen_more(
         transaction.set_rollback(True)
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(history=_histories, keep=st.integers(0, 14), goes_on=st.integers(0, 4))
 def test_a_copy_outside_reports_what_the_key_itself_has_hidden(history: list[str], keep: int, goes_on: int) -> None:

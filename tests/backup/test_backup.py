@@ -78,6 +78,7 @@ def check_the_page(server: Server, folder: Path) -> None:
     tell(server, "again")
 
 
+@pytest.mark.slow
 def test_a_backup_of_a_running_server_is_restored_as_the_page_says(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -161,6 +162,7 @@ def change(backup: Path, **changes: Any) -> None:
             archive.add(backup.parent / "part", name)
 
 
+@pytest.mark.slow
 def test_a_backup_of_an_older_version_is_migrated_and_one_of_a_newer_is_named(tmp_path: Path, server: Server) -> None:
     backup = tmp_path / "backup.tar"
     run_command(server, "migrate", "toolcards", "0006")

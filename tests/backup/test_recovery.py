@@ -70,6 +70,7 @@ for step in range(1, 500):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["without-key", "with-key"])
 def test_a_restore_that_is_killed_at_any_step_leaves_a_whole_database_and_its_anchor(tmp_path: Path, key: str) -> None:
     folder = tmp_path / "data"

@@ -50,6 +50,7 @@ def test_over_a_socket_too_and_the_card_says_so() -> None:
     assert "tool.input.invalid" in gate.stages() and gate.calls == []
 
 
+@pytest.mark.slow
 def test_a_server_that_takes_connections_and_never_answers_denies() -> None:
     """By HTTP and by WebSocket, each within its own limit, and it says so."""
     ran: list[int] = []

@@ -364,6 +364,7 @@ def test_a_copy_that_is_given_up_ends_no_open_call_but_the_end_of_its_stream_doe
     assert list_calls(gate) == [("c", 1, "lookup"), ("c#2", 1, "lookup"), ("c", 2, "lookup")]
 
 
+@pytest.mark.slow
 def test_a_report_does_not_keep_node_running_while_the_server_is_away(gate: Gate, run: str) -> None:
     """It is sent again for two minutes, but only while the program does something else."""
     lose("result", 99, gate, Answer([]))
@@ -372,6 +373,7 @@ def test_a_report_does_not_keep_node_running_while_the_server_is_away(gate: Gate
     assert len(list_reports(gate, "result")) > 1
 
 
+@pytest.mark.slow
 def test_a_fetch_that_throws_is_a_denial(gate: Gate, run: str) -> None:
     code = "options.fetch = () => { throw new Error('no'); };"
     code += "await runs(call, options, () => {}).catch((error) => console.log(error.message));"

@@ -11,6 +11,7 @@ from tests.support.server import Server
 from toolcards.connect import probe as probing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vote", ["approve", "deny"])
 @pytest.mark.parametrize("transport", ["hooks", "http", "socket"])
 def test_a_probe_is_held_on_every_road(server: Server, transport: str, vote: str) -> None:
@@ -39,6 +40,7 @@ def test_without_an_asking_rule_the_probe_requests_approval_itself(allowing: Ser
     assert outcome == {"approve": "approved", "deny": "denied"}[vote]
 
 
+@pytest.mark.slow
 def test_an_unanswered_probe_fails(server: Server) -> None:
     with pytest.raises(probing.ProbeFailed, match="No one answered"):
         probing.probe(server.base, server.key, lambda value: None, wait=1, transport="http")

@@ -110,6 +110,7 @@ def test_ctrl_c_ends_the_runs(server: Server) -> None:
     until(lambda: server.get(f"/api/v1/runs/{quote(name)}")["status"] == "aborted")
 
 
+@pytest.mark.slow
 def test_without_a_key_it_says_what_is_missing(server: Server) -> None:
     surroundings = {name: value for name, value in os.environ.items() if name != "TOOLCARDS_AGENT_KEY"}
     command = [sys.executable, str(ROOT / "manage.py"), "demo", "--url", server.base]
@@ -118,6 +119,7 @@ def test_without_a_key_it_says_what_is_missing(server: Server) -> None:
     assert "TOOLCARDS_AGENT_KEY" in completed.stderr
 
 
+@pytest.mark.slow
 def test_a_wrong_key_is_reported_in_one_line(server: Server) -> None:
     demo = playing(server, "--key", "tck_wrong", "--speed", "50")
     result = demo.communicate(timeout=2 * PATIENCE)[0]

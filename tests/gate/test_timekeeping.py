@@ -241,6 +241,7 @@ class Days(RuleBasedStateMachine):
         return name, self.runs[name]
 
 
+@pytest.mark.slow
 def test_no_run_is_lost_or_ended_by_our_own_pauses_or_a_clock_change(
     source: Source, policy: Any, an_approver: Any, ballot: Any, limits: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

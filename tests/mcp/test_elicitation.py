@@ -145,6 +145,7 @@ def test_a_denial_of_a_person_declines_and_any_other_cancels(gate: Gate, opener:
     assert until(session.find_results) == [("f1", {"action": action})]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edited", [None, FORM, FORM | {"answers": "a"}, FORM | {"answers": None}])
 def test_an_approval_without_answers_cancels(gate: Gate, opener: Any, edited: Any) -> None:
     gate.edited = edited
@@ -181,6 +182,7 @@ def test_a_form_that_the_server_cancels_is_withdrawn(gate: Gate, opener: Any) ->
     assert until(session.find_results) == [("f1", {"action": "cancel"})] and session.to_client == []
 
 
+@pytest.mark.slow
 def test_a_form_is_withdrawn_when_its_call_is_canceled_or_its_client_leaves(gate: Gate, opener: Any) -> None:
     gate.tamper = keep_waiting
     for end in ("cancel", "leave"):
@@ -197,6 +199,7 @@ def test_a_form_is_withdrawn_when_its_call_is_canceled_or_its_client_leaves(gate
         until(lambda before=before: gate.stages().count("withdraw") > before)
 
 
+@pytest.mark.slow
 def test_two_open_forms_of_one_id_are_asked_once(gate: Gate, opener: Any) -> None:
     session = opener()
     gate.tamper = keep_waiting

@@ -187,6 +187,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(steps=STEPS)
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 def test_each_approval_runs_its_own_call_at_most_once_in_any_order_of_answers_and_calls(steps: list[Any]) -> None:
@@ -222,6 +223,7 @@ def build_policy(effect: str) -> dict[str, Any]:
     return {"v": 1, "default": "allow", "rules": [{"id": "mail", "effect": effect, "match": {"tool": ["mail"]}}]}
 
 
+@pytest.mark.slow
 def test_an_answer_survives_a_kill_of_the_server_and_a_policy_that_denies_meanwhile_wins(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         gating.activate(server, build_policy("ask"))
@@ -261,6 +263,7 @@ def list_waiting(server: Server) -> list[str]:
     return [row["run"] for row in server.request("GET", "/api/v1/approvals?state=waiting")[1]["approvals"]]
 
 
+@pytest.mark.slow
 def test_the_question_of_a_killed_gateway_is_answered_for_its_next_session(stage: Server) -> None:
     killed, following, elsewhere = begin_at(stage), begin_at(stage), begin_at(stage, "there")
     assert call(killed, "mail", {"to": "a"}) == "waiting"  # and it never comes back
@@ -277,6 +280,7 @@ def test_the_question_of_a_killed_gateway_is_answered_for_its_next_session(stage
         session.end()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", ["decide_ttl", "use_ttl"])
 def test_what_expires_between_a_call_and_its_retry_runs_nothing(stage: Server, limit: str) -> None:
     rule = build_policy("ask")["rules"][0]
@@ -291,6 +295,7 @@ def test_what_expires_between_a_call_and_its_retry_runs_nothing(stage: Server, l
     session.end()
 
 
+@pytest.mark.slow
 def test_of_retries_that_race_one_runs(stage: Server) -> None:
     first, second = begin_at(stage, seconds=PATIENCE), begin_at(stage, seconds=PATIENCE)
     threads, results = run_at_once(3, lambda: call(first, "mail", {"to": "a"}))

@@ -23,6 +23,7 @@ def test_no_index_of_the_log_begins_another_one(table: str) -> None:
     assert not [one for one in indexes for other in indexes if one != other and other[: len(one)] == one]
 
 
+@pytest.mark.slow
 def test_postgresql_keeps_an_event_in_its_table_and_two_indexes(tmp_path: Path) -> None:
     with postgres(tmp_path) as url, psycopg.connect(url) as database:
         rows = database.execute("SELECT indexname FROM pg_indexes WHERE tablename = 'toolcards_event'").fetchall()

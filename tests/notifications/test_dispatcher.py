@@ -103,6 +103,7 @@ def test_two_dispatchers_send_it_once(webhook: Webhook, receiver: Receiver, a_ru
     assert Delivery.objects.take(pk, now + 31, 30)  # the process that took it died
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 async def test_a_receiver_that_never_answers_delays_no_other(
     receiver: Receiver, limits: Any, monkeypatch: pytest.MonkeyPatch

@@ -79,6 +79,7 @@ def add_server(environment: Environment) -> Path:
     return package
 
 
+@pytest.mark.slow
 def test_the_client_is_imported_from_its_own_distribution_and_needs_nothing_else(installed: Environment) -> None:
     code = (
         "import sys, importlib.metadata as metadata, importlib.resources as resources\n"
@@ -97,6 +98,7 @@ def test_the_command_prints_the_version_of_its_distribution(installed: Environme
     assert (result.returncode, result.stdout) == (0, f"toolcards-client {__version__}\n")
 
 
+@pytest.mark.slow
 def test_next_to_the_server_the_servers_client_is_imported(wheel: Path, environment: Environment) -> None:
     environment.install(wheel)
     package = add_server(environment)
@@ -131,6 +133,7 @@ def run_client(environment: Environment, home: Path, *words: str | Path) -> subp
     return subprocess.run(command, cwd=home, env=env, capture_output=True, text=True, timeout=3 * PATIENCE)
 
 
+@pytest.mark.slow
 def test_connect_writes_settings_whose_hook_works_without_the_server_package(
     installed: Environment, tmp_path: Path
 ) -> None:
@@ -156,6 +159,7 @@ def test_connect_writes_settings_whose_hook_works_without_the_server_package(
     assert "still valid on the server" in removed.stdout and not (home / ".claude" / "settings.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", ["opencode", "codex", "ai-sdk", "tanstack-ai", "python", "acp"])
 def test_each_recipe_has_its_files(installed: Environment, tmp_path: Path, framework: str) -> None:
     output = run_client(installed, tmp_path, "connect", framework, "--dry-run")

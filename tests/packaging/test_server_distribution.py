@@ -50,6 +50,7 @@ def run_installed(environment: Path, *words: str) -> str:
     return process.stdout
 
 
+@pytest.mark.slow
 def test_the_wheel_adds_one_package_to_an_environment(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.partition("/")[0] for name in names} == {"toolcards", f"toolcards-{__version__}.dist-info"}
@@ -57,6 +58,7 @@ def test_the_wheel_adds_one_package_to_an_environment(wheel: Path) -> None:
         assert f"toolcards/_site/dashboard/{name}" in names
 
 
+@pytest.mark.slow
 def test_the_installed_command_finds_its_site(environment: Path) -> None:
     site = environment.resolve() / "lib"
     code = (
@@ -73,6 +75,7 @@ def test_other_programs_of_the_environment_see_no_dashboard(environment: Path) -
     assert run_installed(environment, "python", "-c", code).strip() == "None"
 
 
+@pytest.mark.slow
 def test_another_package_named_dashboard_does_not_get_in_the_way(environment: Path) -> None:
     (site_packages,) = (environment / "lib").glob("python*/site-packages")
     other = site_packages / "dashboard"

@@ -145,6 +145,7 @@ def test_every_cause_of_an_end_without_a_result_is_written_down() -> None:
     assert names("causes") == causes == set(labels.SOFT_END_LABELS)
 
 
+@pytest.mark.slow
 def test_every_anomaly_is_written_down() -> None:
     codes = {CHANGED_ANOMALY, CANNOT_BE_OPENED, "late-response", "conflicting-terminal"}
     for path in (ROOT / "toolcards").rglob("*.py"):

@@ -330,6 +330,7 @@ CASES = [
 ROLES = ("", VIEWER, APPROVER, ADMIN)
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_each_page_admits_exactly_the_roles_of_its_row(furnished: dict[str, str]) -> None:
     clients = {role: somebody(role) for role in ROLES}
@@ -354,6 +355,7 @@ def test_each_page_admits_exactly_the_roles_of_its_row(furnished: dict[str, str]
     assert wrong == []
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_reading_a_page_changes_nothing(furnished: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even for who may do everything, and not for whatever Django's admin adds."""
@@ -371,6 +373,7 @@ def test_reading_a_page_changes_nothing(furnished: dict[str, str], monkeypatch: 
     assert wrong == []
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 @pytest.mark.parametrize("headers", [{}, {"origin": "https://evil.example"}, {"origin": "null"}], ids=str)
 def test_nothing_is_posted_without_its_token_or_from_another_site(
@@ -395,6 +398,7 @@ def test_nothing_is_posted_without_its_token_or_from_another_site(
     assert wrong == [] and unlike(before) == []
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_no_page_answers_to_another_host_or_to_an_agents_key(furnished: dict[str, str], secret: str) -> None:
     admin, wrong = somebody(ADMIN), []
@@ -412,6 +416,7 @@ def test_no_page_answers_to_another_host_or_to_an_agents_key(furnished: dict[str
     assert wrong == [] and unlike(before) == []
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_the_django_admin_admits_only_admins(furnished: dict[str, str]) -> None:
     clients = {None: Client(), **{role: somebody(role) for role in ("", VIEWER, APPROVER)}}

@@ -73,12 +73,14 @@ def list_method_calls(tree: ast.Module) -> Iterator[tuple[ast.Call, str, str]]:
             yield node, root.id if isinstance(root, ast.Name) else "", node.func.attr
 
 
+@pytest.mark.slow
 def test_the_import_contracts_hold() -> None:
     program = Path(sys.executable).with_name("lint-imports")
     result = subprocess.run([program, "--no-cache"], cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.slow
 def test_no_function_imports_a_module_of_ours_to_dodge_a_cycle() -> None:
     late = {
         f"{module}.{function.name}"
@@ -152,6 +154,7 @@ def find_changed_frozen_values(tree: ast.Module) -> Iterator[int]:
                     yield node.lineno
 
 
+@pytest.mark.slow
 def test_frozen_values_stay_frozen() -> None:
     assert [f"{module}:{line}" for module, tree in list_modules() for line in find_changed_frozen_values(tree)] == []
 
@@ -188,6 +191,7 @@ def find_log_changes(source: str) -> Iterator[str]:
                 yield f"line {node.lineno}: calls {node.func.attr}"
 
 
+@pytest.mark.slow
 def test_only_retention_changes_or_deletes_events() -> None:
     for path in sorted([*(ROOT / "toolcards").rglob("*.py"), *(ROOT / "dashboard").rglob("*.py")]):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -212,6 +216,7 @@ def test_a_change_of_events_is_found(source: str) -> None:
     assert list(find_log_changes(source))
 
 
+@pytest.mark.slow
 def test_no_test_module_imports_a_test_module_or_a_conftest() -> None:
     """What tests share is in `tests/support` or next to them, in a module that holds no tests."""
     wrong = []

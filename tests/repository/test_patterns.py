@@ -4,6 +4,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 # Before 3.11.5 `re` matches a possessive repetition of a group, or an atomic group, wrongly (CPython issue 101955).
 DIFFERING = re.compile(r"(?<!\\)(?:[*?}]|(?<!\+)\+)\+(?! [+-])|\(\?>")
@@ -15,6 +17,7 @@ def is_differing(text: str) -> bool:
     return DIFFERING.search(re.sub(r"\[[^\]]*\]", "x", text)) is not None
 
 
+@pytest.mark.slow
 def test_no_pattern_is_possessive_or_atomic():
     places = [
         f"{path.relative_to(ROOT)}:{node.lineno}"

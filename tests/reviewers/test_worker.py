@@ -82,6 +82,7 @@ def read_review(server: Server, run: str) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "effect"), [("make report", "allow"), ("make deploy", "deny")])
 def test_the_answer_of_a_model_reaches_the_agent(server: Server, model: FakeModel, command: str, effect: str) -> None:
     activate_reviewer(server, model)
@@ -96,6 +97,7 @@ def test_the_answer_of_a_model_reaches_the_agent(server: Server, model: FakeMode
         assert [server.request("POST", path, claim)[0] for _ in range(2)] == [200, 410]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "note"),
     [
@@ -141,6 +143,7 @@ def test_after_a_crash_the_question_is_with_people(server: Server, model: FakeMo
     assert len(model.requests) == count + 1
 
 
+@pytest.mark.slow
 def test_a_person_may_answer_first(server: Server, model: FakeModel) -> None:
     activate_reviewer(server, model, timeout=60)
     count, request_count = model.answer_count, len(model.requests)

@@ -41,6 +41,7 @@ def test_nothing_is_claimed_of_a_source_that_was_not_seen(source: Source, admin:
     assert page.count('data-proven="no"') == 5 and page.count("Not verified: ") == 5
 
 
+@pytest.mark.slow
 def test_a_source_is_said_to_gate_once_it_has(source: Source, admin: Client, a_call: Callable[..., ToolCall]) -> None:
     a_call("output-available")
     for page in ("/sources/", f"/sources/{source.pk}/"):

@@ -191,6 +191,7 @@ def test_agents_do_not_do_what_people_do(site: Server, method: str, path: str) -
     assert site.get(f"/api/v1/approvals/{approval}")["decision"] == "ask"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "origin", ["https://evil.example", "null", "http://127.0.0.1:1", "http://127.0.0.1.evil.example"]
 )

@@ -9,6 +9,7 @@ import sqlite3
 import threading
 from typing import Any
 
+import pytest
 from django.test import override_settings
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
@@ -101,6 +102,7 @@ def _start_body(server: Server, frames: list[str]) -> Wire:
     return wire
 
 
+@pytest.mark.slow
 def test_a_crash_and_restart_keep_a_question_and_a_keyed_body(tmp_path: Any) -> None:
     with Server(tmp_path, default_effect="ask") as server, contextlib.ExitStack() as open_wires:
         open_wires.enter_context(_start_body(server, TEXTS[:20]))

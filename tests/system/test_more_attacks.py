@@ -77,6 +77,7 @@ REFUSED_CALLS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_no_rule_lets_these_pass(site: Server) -> None:
     assert ask(site, "bash", {"command": "ls"})["decision"] == "allow"  # the tool's first server is empty
     assert ask(site, "browse", {"url": "http://93.184.216.34/"})["decision"] == "allow"
@@ -201,6 +202,7 @@ def either(request: pytest.FixtureRequest) -> Server:
     return server
 
 
+@pytest.mark.slow
 def test_no_value_however_odd_is_a_fault_of_ours(either: Server) -> None:
     ann = Person(either, "ann", PASSWORD)
     for number, (field, value, statuses) in enumerate(ODD_FIELDS):
@@ -235,6 +237,7 @@ FRAMES: list[Any] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_no_frame_however_odd_is_lost_or_let_through(either: Server) -> None:
     with either.socket(protocol="native", run="odd", mode="gate", agent="\x00" * 500) as socket:
         for frame in FRAMES:
@@ -321,6 +324,7 @@ ELSEWHERE_AFTER = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ELSEWHERE_AFTER)
 def test_after_signing_in_or_voting_no_one_is_sent_elsewhere(site: Server, target: str) -> None:
     ann = Person(site, "ann")

@@ -48,6 +48,7 @@ def test_the_traceback_is_there_for_who_asks(tmp_path: Path) -> None:
     assert "Traceback" in started(tmp_path, "serve", "--traceback", TOOLCARDS_GRACE="soon").stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("port", ["65536", "99999", "-1", "http"])
 def test_a_port_that_there_is_not_is_refused_and_not_another_one_taken(tmp_path: Path, port: str) -> None:
     completed = started(tmp_path, "serve", f"--port={port}")
@@ -62,6 +63,7 @@ def test_a_demo_for_no_address_says_so(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_demo_for_a_server_that_is_not_there_ends_and_says_so(tmp_path: Path) -> None:
     with socket.socket() as port_holder:  # bound, without a listener
         port_holder.bind(("127.0.0.1", 0))
@@ -70,6 +72,7 @@ def test_a_demo_for_a_server_that_is_not_there_ends_and_says_so(tmp_path: Path) 
     assert completed.returncode == 1 and f"cannot reach a server at {url}" in completed.stderr, completed.stderr
 
 
+@pytest.mark.slow
 def test_a_second_server_on_a_sqlite_folder_is_refused_and_the_first_is_named(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         assert server.process is not None

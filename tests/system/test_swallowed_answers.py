@@ -93,11 +93,13 @@ def test_an_agent_hears_what_it_did_not_receive_once(
     follow_model(server, before, after, "approve" if is_approved else "deny")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decision", ["approve", "deny"])
 def test_a_swallowed_answer_comes_on_the_next_line_and_never_again(server: Server, decision: str) -> None:
     follow_model(server, ["swallow"], ["reconnect", "close", "reconnect", "kill", "reconnect"], decision)
 
 
+@pytest.mark.slow
 def test_an_answer_that_a_killed_server_sent_into_a_dead_line_comes_from_the_next_one(server: Server) -> None:
     follow_model(server, ["swallow"], ["kill", "reconnect", "break", "reconnect"], "approve")
 

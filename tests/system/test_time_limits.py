@@ -111,6 +111,7 @@ async def test_what_a_gating_socket_asked_is_not_told_to_one_that_watches(
             assert (await back.hear("decision"))["decision"] == "allow"
 
 
+@pytest.mark.slow
 async def test_without_a_ring_every_socket_tells_its_answer_after_a_heartbeat(
     agent: Any, policy: Any, an_approver: Any, ballot: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

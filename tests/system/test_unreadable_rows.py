@@ -70,6 +70,7 @@ def call(policy: Callable[..., Any], a_call: Callable[..., ToolCall]) -> ToolCal
     return a_call("approval-requested")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_card_that_cannot_be_read_hides_no_other(
     text: str, admin: Client, call: ToolCall, spoil: Callable[..., None]

@@ -11,6 +11,7 @@ from tests.support.terminals import get_state
 from toolcards.terminal.approvals_client import ApprovalsClient, RequestFailed
 
 
+@pytest.mark.slow
 def test_an_answer_to_what_has_changed_is_refused(own_server: Server, token: str, question: Any) -> None:
     server, approval = ApprovalsClient(own_server.base, token), question()
     (call,) = server.list_waiting()
@@ -20,6 +21,7 @@ def test_an_answer_to_what_has_changed_is_refused(own_server: Server, token: str
     assert get_state(own_server, approval)["approval"]["state"] == "pending"
 
 
+@pytest.mark.slow
 def test_who_comes_second_hears_who_was_first(own_server: Server, token: str, question: Any) -> None:
     server, _ = ApprovalsClient(own_server.base, token), question()
     (call,) = server.list_waiting()

@@ -79,6 +79,7 @@ def test_a_script_names_what_it_approves(run: Any, question: Any, own_server: Se
     assert code == 0 and json.loads(out)["state"] == "approved"
 
 
+@pytest.mark.slow
 def test_a_denial_has_its_reason(run: Any, question: Any, own_server: Server) -> None:
     approval = question()
     assert run("deny", approval, "--reason", "use staging") == (0, f"{approval} denied\n", "")
@@ -131,6 +132,7 @@ def test_a_server_that_is_away_says_so(run: Any) -> None:
     assert code == 1 and "cannot be reached" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("list", "--nonsense"), ("approve",), ("--url", "ftp://x", "list")])
 def test_a_wrong_command_line_explains_itself(run: Any, words: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit) as end:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,6 +48,7 @@ def test_the_input_is_shown_line_by_line(value: Any, lines: list[str]) -> None:
     assert call[2:4] == ["  It sends data.", "  deletes files"]
 
 
+@pytest.mark.slow
 @given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 @draw_examples(200)
 def test_no_text_of_an_agent_reaches_the_terminal_as_a_control(value: Any) -> None:

@@ -67,6 +67,7 @@ def wait_for(server: Server, approval: str, state: str) -> None:
     until(lambda: get_state(server, approval)["approval"]["state"] == state)
 
 
+@pytest.mark.slow
 def test_keys_answer_the_question_that_is_shown(watch: Any, question: Any, own_server: Server) -> None:
     terminal = watch("--bell")
     terminal.expect("Watching")
@@ -90,6 +91,7 @@ def test_keys_answer_the_question_that_is_shown(watch: Any, question: Any, own_s
     assert terminal.process.wait(PATIENCE) == 0
 
 
+@pytest.mark.slow
 def test_a_high_risk_needs_the_word_and_a_colleague_may_be_first(watch: Any, question: Any, own_server: Server) -> None:
     approval = question("Bash", {"command": "rm -r /srv/app"})
     terminal = watch()
@@ -114,6 +116,7 @@ def test_another_question_comes_with_a_key_and_returns(watch: Any, question: Any
         terminal.type("n")
 
 
+@pytest.mark.slow
 def test_scripts_get_lines_of_json(question: Any, own_server: Server, token: str) -> None:
     approval = question()
     env = {**os.environ, "TOOLCARDS_URL": own_server.base, "TOOLCARDS_TOKEN": token}

@@ -79,6 +79,7 @@ def test_what_cannot_be_shown_as_a_form_is_left_to_the_client(interrupt: Any) ->
     assert decode(**interrupt) == []
 
 
+@pytest.mark.slow
 @given(JSON | KEYWORDS)
 def test_every_schema_gives_a_form_that_can_be_shown_or_none(schema: Any) -> None:
     for request in decode(reason="input_required", responseSchema=schema):

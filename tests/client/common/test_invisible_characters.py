@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from toolcards.client.common.invisible_characters import (
 ALL = [chr(code) for code in range(sys.maxunicode + 1)]
 
 
+@pytest.mark.slow
 def test_each_character_of_unicode_is_marked_exactly_if_it_is_listed() -> None:
     for character in ALL:
         expected = name_character(character) if INVISIBLE.match(character) else character

@@ -53,6 +53,7 @@ def test_waiting_outlives_a_restart_of_the_server(monkeypatch: pytest.MonkeyPatc
         assert cards.wait(cards.decide("r1", "c1", "bash", {}), seconds=PATIENCE).allowed
 
 
+@pytest.mark.slow
 def test_waiting_ends_when_the_server_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server accepts the request and then hangs: the client stops waiting, whatever the approval's time limit."""
     monkeypatch.setattr(approval_wait, "ASKED_PATIENCE", 0.5)

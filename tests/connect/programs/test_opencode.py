@@ -37,6 +37,7 @@ def test_a_key_that_an_earlier_version_wrote_into_the_plug_in_moves_out_of_it(ta
     assert "tck_" not in path.read_text() and OPENCODE.read_key(target) == "tck_of_an_earlier_version"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("node"), reason="not here: Node.js")
 def test_without_its_key_file_the_plug_in_runs_nothing(target: connect.Target) -> None:
     connect.write_changes(OPENCODE.plan(target))
@@ -53,6 +54,7 @@ def test_a_foreign_plugin_is_not_changed(target: connect.Target) -> None:
     assert not any(change.is_needed for change in OPENCODE.undo(target))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("node"), reason="not here: Node.js")
 def test_opencodes_plug_in_runs_nothing_without_a_server(target: connect.Target) -> None:
     assert OPENCODE.probe_offline is not None

@@ -88,12 +88,14 @@ def test_with_lasting_answers_a_person_is_asked_no_more_than_before(starter: str
     assert {truth: questions[truth] for truth in TRUTHS if questions[truth] > most_asked[truth]} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("starter", MOST_UNASKED)
 def test_no_more_dangerous_calls_than_before_run_unasked(starter: str) -> None:
     allowed_calls = [call for call in DISGUISED if find_effect(starter, call) is Effect.ALLOW]
     assert len(allowed_calls) <= MOST_UNASKED[starter], [(call.tool, call.args) for call in allowed_calls]
 
 
+@pytest.mark.slow
 def test_no_class_of_work_covers_a_dangerous_call_of_its_own_project() -> None:
     work = {"kind": ["execute"], "args": [{"path": "", "op": "effect", "value": ["none", *WORK]}, INSIDE]}
     edits = {"kind": ["edit", "move"], "args": [INSIDE]}

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def test_terms_joined_with_themselves_stay_the_same(document):
     assert all(rule.ask.union(rule.ask) == rule.ask for rule in parse(add_ids(document)).rules)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(documents, questions, st.randoms())
 def test_the_order_of_rules_changes_nothing(document, question, random):
@@ -77,6 +79,7 @@ def test_a_monitoring_or_disabled_rule_decides_nothing(document, question):
     assert replace(decide(parse(document), question), would=()) == decide(parse({**document, "rules": live}), question)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(documents, questions, st.booleans())
 def test_the_field_overridable_has_no_effect(document, question, overridable):

@@ -36,6 +36,7 @@ def policy(rules, names, **more):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["core", "adapters"])
 def test_the_core_has_no_clock_and_no_chance(package):
     for path in (ROOT / "toolcards" / package).rglob("*.py"):
@@ -57,6 +58,7 @@ def test_a_large_list_takes_no_deny_rule_out_of_force(name):
     assert (decision.effect, decision.code, decision.rule) == (Effect.DENY, "rule_denied", name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", sorted(set(MATCHERS) - {"cmd", "effect", "reads_sql"}))
 def test_the_largest_input_is_judged_completely_by_an_ordinary_policy(op):
     values = {"in": ["x"], "gt": 1, "lt": 1, "len_gt": 500, "exists": None, "absent": None, "type": "array",
@@ -132,6 +134,7 @@ def test_rules_that_only_watch_decide_nothing_by_being_slow():
     assert (decision.effect, decision.code, decision.would) == (Effect.ALLOW, "rule_allowed", ())
 
 
+@pytest.mark.slow
 @draw(300)
 @given(documents, questions, limits)
 def test_too_much_work_never_gives_a_milder_answer(document, question, limit):
@@ -149,6 +152,7 @@ def test_too_much_work_never_gives_a_milder_answer(document, question, limit):
 # ---------------------------------------------------------------- names, order, processes
 
 
+@pytest.mark.slow
 @draw(300)
 @given(documents, questions, limits | st.none(), st.randoms())
 def test_names_and_order_of_rules_are_nothing_to_the_answer(document, question, limit, random):
@@ -172,6 +176,7 @@ print([(str(d.effect), d.code, d.rules) for q in questions for n in range(1, 400
 """
 
 
+@pytest.mark.slow
 def test_another_process_gives_the_same_answers():
     document = {
         "default": "ask",

@@ -58,6 +58,7 @@ calls = st.builds(
 )
 
 
+@pytest.mark.slow
 @draw(200)
 @given(about_commands, calls)
 def test_rules_about_commands_answer_as_if_each_were_asked(document, question):
@@ -72,6 +73,7 @@ def test_all_rules_answer_as_if_each_were_asked(document, question):
     assert decide(compiled(document), question) == decide(disable_index(compiled(document)), question)
 
 
+@pytest.mark.slow
 @draw(200)
 @given(st.lists(words, max_size=3), words | lines | argv)
 def test_no_rule_that_matches_is_missing(more, command):
@@ -108,6 +110,7 @@ def test_a_call_meets_only_the_rules_whose_words_run():
     assert decide(policy, context.request).rules == ("origin", "push")
 
 
+@pytest.mark.slow
 @draw(300)
 @given(document=documents, question=questions, counts=st.integers(0, 5), now=st.sampled_from([1.0, 1e9, 1.9e9]))
 def test_a_policy_that_does_not_change_with_time_decides_alike_at_any_time(document, question, counts, now):

@@ -141,6 +141,7 @@ def test_all_spellings_of_a_tool_have_one_key(tool: str, other: str, are_one: bo
     assert (make_tool_key(tool) == make_tool_key(other)) is are_one and len(make_tool_key(other)) <= 300
 
 
+@pytest.mark.slow
 @draw(500)
 @given(documents, questions)
 def test_rules_about_names_answer_as_if_each_were_asked(document, question):

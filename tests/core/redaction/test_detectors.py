@@ -287,6 +287,7 @@ STREAMED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @loop_over("text", STREAMED.values(), ids=STREAMED)
 def test_a_secret_that_is_cut_in_two_shows_in_neither_piece(text: str) -> None:
     text = f"before {text}\nafter"
@@ -367,6 +368,7 @@ def test_work_grows_as_the_text_does(unit: str, monkeypatch: pytest.MonkeyPatch)
     assert counts[2] <= 2.2 * counts[1] + 2_000 and counts[1] <= 2.2 * counts[0] + 2_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "form", ["password{}=x", "Cookie-{}: a", "{}-password=x", "secret{} -x", "token{}: a", "ldap{} -w a"]
 )

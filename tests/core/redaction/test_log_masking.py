@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
@@ -47,6 +48,7 @@ FACTS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @draw(400, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(FACTS, max_size=25))
 @example([f.InputDelta("a", ""), f.OutputPartial("a", 1), f.InputDelta("a", f'{{"token": "{GITHUB}"}}')])

@@ -152,6 +152,7 @@ def test_a_secret_in_pieces_is_hidden_in_every_piece() -> None:
     assert masked_text.startswith("hello PASSWORD=") and masked_text.endswith(" bye")
 
 
+@pytest.mark.slow
 @loop_over(
     "text",
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, get_args
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -140,6 +141,7 @@ def ended_well(board: RunState, fact: f.RunEnded, scope: str) -> None:
         assert not (card.waiting and card.approval and card.approval.opener == "gate")
 
 
+@pytest.mark.slow
 @QUICK
 @given(stories)
 def test_a_log_read_back_makes_the_same_board(story: list[Any]) -> None:
@@ -152,6 +154,7 @@ def test_a_log_read_back_makes_the_same_board(story: list[Any]) -> None:
     assert again.status == board.status
 
 
+@pytest.mark.slow
 @QUICK
 @given(stories)
 def test_a_stored_board_is_the_same_board_and_continues_the_same_way(story: list[Any]) -> None:
@@ -178,6 +181,7 @@ def test_every_fact_survives_the_log(fact: Any) -> None:
         assert f.load(text) == fact
 
 
+@pytest.mark.slow
 @QUICK
 @given(stories)
 def test_a_card_whose_text_is_stored_apart_is_the_same_card(story: list[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ def count_frames(kinds: list[str]) -> SkippedFrames:
     return frames
 
 
+@pytest.mark.slow
 @given(KINDS, KINDS)
 def test_counts_are_bounded_and_add_up(first: list[str], second: list[str]) -> None:
     frames, more = count_frames(first), count_frames(second)

@@ -279,6 +279,7 @@ TOOL_NAMES = sorted(
 )
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(st.sampled_from(NAMES), odd_values, max_size=8),
     st.sampled_from([*TOOL_NAMES, "mcp__a__b", "mcp__a__", "tool", "_", "Bash", "execute_sql"]),
@@ -288,6 +289,7 @@ def test_any_input_has_a_sentence(value: dict[str, Any], tool: str) -> None:
     assert 0 < len(summarize(build_card(tool, value))) <= MAX_LENGTH
 
 
+@pytest.mark.slow
 @loop_over("value", ODD_VALUES)
 def test_no_value_of_an_argument_is_a_fault_of_ours(value: Any) -> None:
     for tool in TOOL_NAMES:

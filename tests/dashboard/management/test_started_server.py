@@ -31,6 +31,7 @@ def test_the_line_of_json_has_secrets_for_a_terminal_only(has_terminal: bool) ->
     assert "person link" in facts["sign_in"] or has_terminal
 
 
+@pytest.mark.slow
 def test_with_json_logs_every_line_of_a_server_is_json(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)  # which a check warns about
     surroundings = {name: value for name, value in os.environ.items() if not name.startswith("TOOLCARDS_")}

@@ -85,6 +85,7 @@ NASTY = "'\"$(touch pwned)`id`\n\\ !! $HOME\nJSON\n\x7f\u202e\r\t%s é"
 SHELL_TEXTS = st.text(alphabet="'\"$()`\\\n\r\t !%&;|<>#\0\x7f\u202e\x9fJSON{}", max_size=40)
 
 
+@pytest.mark.slow
 @given(SHELL_TEXTS, SHELL_TEXTS, st.recursive(SHELL_TEXTS, lambda inner: st.dictionaries(SHELL_TEXTS, inner)))
 def test_the_here_document_holds_the_question_and_nothing_ends_it(call_id: str, tool: str, args: Any) -> None:
     card = Card(call_id, 1, tool=CardTool(tool), input=args, has_input=True, agent_path=(tool,))

@@ -134,6 +134,7 @@ def pages_of(call: ToolCall) -> list[str]:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_link_to_a_run_names_its_source(viewer: Client, both: tuple[ToolCall, ToolCall], a_person: Any) -> None:
     person = a_person("approver", "ann")
     for call in both:

@@ -99,6 +99,7 @@ CHOICES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_pages_list_the_calls_that_live_lists_show(varied_calls: list[ToolCall]) -> None:
     pairs = itertools.combinations(CHOICES, 2)

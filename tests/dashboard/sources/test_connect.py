@@ -41,6 +41,7 @@ def test_an_approval_that_the_agent_has_not_used_is_no_release(source: Source, a
     assert list_done_steps(source.name) == ["key", "event", "held"]
 
 
+@pytest.mark.slow
 async def test_the_open_page_updates_its_checklist(
     signed_in: Client, source: Source, a_call: Callable[..., ToolCall]
 ) -> None:
@@ -56,6 +57,7 @@ def steps(page: str) -> list[str]:
     return re.findall(r'data-step="(\w+)" data-done="yes"', page)
 
 
+@pytest.mark.slow
 async def test_a_key_that_is_made_rings_no_bell_and_is_ticked_all_the_same(signed_in: Client) -> None:
     async with watching(signed_in, "/ws/me/?board=connect&source=shop") as live_socket:
         await text_with(live_socket, 'data-step="key" data-done="no"')

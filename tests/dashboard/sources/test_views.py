@@ -91,6 +91,7 @@ def test_after_a_rotation_the_page_says_what_became_of_the_old_key(
     assert ("ends when that is used" in there) == (not form)
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_a_key_can_expire_and_its_replacement_keeps_the_end(admin: Client) -> None:
     admin.post("/sources/keys/", {"name": "robot", "scopes": ["ingest"], "expires_in": "30"})

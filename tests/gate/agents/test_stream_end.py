@@ -90,6 +90,7 @@ async def test_what_a_lost_body_left_open_ends_when_no_body_continues_it(source:
     assert ((await in_thread(states)())["lost"], (await Run.objects.aget()).status) == ("output-error", "truncated")
 
 
+@pytest.mark.slow
 def test_after_two_minutes_without_a_server_no_run_is_lost_and_its_questions_stay(tmp_path: Path) -> None:
     question = QUESTION | {"run": "asks"}
     with Server(tmp_path, grace=60, default_effect="ask") as server:

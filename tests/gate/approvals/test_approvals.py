@@ -74,6 +74,7 @@ COMMANDS: dict[str, Callable[[Stage], Any]] = {
 READS = {"the agent asks", "the agent finds"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy_name", POLICIES)
 def test_two_commands_of_one_commit_are_as_two_commits(
     policy: Any, source: Source, a_person: Any, policy_name: str

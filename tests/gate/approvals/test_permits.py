@@ -332,6 +332,7 @@ def person(an_approver: Any) -> Any:
     return an_approver
 
 
+@pytest.mark.slow
 @draw(
     200, suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],

@@ -207,6 +207,7 @@ STATES = {"pending": "approval-requested", "approved": "approval-responded"}  # 
 _numbers = itertools.count()
 
 
+@pytest.mark.slow
 @draw(200, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(st.sampled_from(STEPS), min_size=1, max_size=8))
 def test_in_every_order_an_undo_works_until_the_agent_has_the_answer(

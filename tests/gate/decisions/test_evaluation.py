@@ -36,6 +36,7 @@ MOMENTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", MOMENTS.values(), ids=MOMENTS)
 def test_what_happened_is_what_a_simulation_and_why_say(
     document: dict[str, Any], policy: Any, source: Any, a_person: Any

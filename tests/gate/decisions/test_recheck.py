@@ -125,6 +125,7 @@ async def test_a_looser_policy_answers_nothing_by_itself(call: Any, policy: Any,
     assert decision["decision"] == "ask"
 
 
+@pytest.mark.slow
 async def test_an_answer_that_comes_late_over_the_socket_is_looked_at_again(
     agent: Any,
     policy: Any,

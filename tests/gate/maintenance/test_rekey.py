@@ -165,6 +165,7 @@ def test_what_was_written_meanwhile_is_not_replaced(a_run: Any, a_new_key: Any) 
         Run.objects.update(context=encryption.open(rows[0][1], column.name))  # what the log adds up to
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("database", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def test_a_server_at_work_changes_its_key_and_can_forget_the_old_one(tmp_path: Path, database: str) -> None:
     data = tmp_path / "data"

@@ -161,6 +161,7 @@ def read_run(run: Run) -> list[Any]:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @draw(100, suppress_health_check=list(HealthCheck))
 @given(
     drawn_runs=st.lists(runs, max_size=6), keep_days=st.integers(0, 8), mask_days=st.integers(0, 8),

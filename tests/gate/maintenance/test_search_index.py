@@ -221,6 +221,7 @@ def test_calls_outside_the_index_are_read_by_an_index_of_the_database(calls: Que
     assert "call_not_indexed" in plan, plan
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @examples(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
@@ -246,6 +247,7 @@ def test_a_search_finds_what_reading_every_call_finds(a_run: Callable[..., Run],
 _numbers = itertools.count()
 
 
+@pytest.mark.slow
 def test_a_server_adds_its_calls_by_itself(tmp_path: Path) -> None:
     frames = [
         frame

@@ -251,6 +251,7 @@ class Model:
 RUNS = count()
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
 def test_no_interleaving_is_looser_than_the_model(source: Source, an_approver: Any, steps: list[str]) -> None:

@@ -346,6 +346,7 @@ steps = st.tuples(st.sampled_from([*ACTS, "finish", "undo", "pause", "pause", "r
 _places = iter(range(10**9))
 
 
+@pytest.mark.slow
 @draw(120, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(steps, min_size=4, max_size=24))
 @example([("ask", 0), ("kill", 0), ("ask", 0), ("approve", 0), ("pause", 1), ("poll", 0), ("claim", 0), ("claim", 0)])

@@ -244,6 +244,7 @@ works = st.one_of(
 batches = st.tuples(st.lists(works, min_size=1, max_size=4), st.sampled_from(list(FAULTS)), st.integers(0, 30))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(story=st.lists(batches, min_size=1, max_size=6))
 def test_works_are_written_once_or_not_at_all(
@@ -252,6 +253,7 @@ def test_works_are_written_once_or_not_at_all(
     play(source, an_approver, policy, story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["bash", "read", "wipe"])
 def test_a_call_is_decided_as_ever_whichever_statement_fails_first(
     source: Source, an_approver: Any, policy: Any, tool: str

@@ -78,6 +78,7 @@ batches = st.lists(st.lists(pieces, min_size=1, max_size=6), min_size=1, max_siz
 _runs = iter(range(10**9))
 
 
+@pytest.mark.slow
 @draw(60, suppress_health_check=list(HealthCheck))
 @given(story=batches, is_long=st.booleans())
 def test_frames_are_written_once_whatever_else_is_refused(source: Source, story: list[Any], is_long: bool) -> None:

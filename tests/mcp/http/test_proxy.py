@@ -113,6 +113,7 @@ def test_a_denied_call_does_not_pass(proxy: Proxy) -> None:
     assert status == 200 and answer["result"]["isError"] and proxy.received == []
 
 
+@pytest.mark.slow
 def test_a_call_that_waits_is_answered_as_an_event_stream(gate: Gate, proxy: Proxy) -> None:
     is_open = threading.Event()
     gate.tamper = lambda stage, honest: (

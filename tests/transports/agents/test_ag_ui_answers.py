@@ -76,6 +76,7 @@ def request(server: Server, upstream: FakeAgent, run: str, entries: list[dict[st
     return [{name: value for name, value in entry.items() if name != "interruptId"} for entry in received]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, max_size=8))
 def test_an_agent_gets_one_answer_and_it_is_the_first(

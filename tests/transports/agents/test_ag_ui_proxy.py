@@ -46,6 +46,7 @@ def vote(server: Server, run: str, call_id: str, decision: str, **fields: str) -
     assert status == 200, page
 
 
+@pytest.mark.slow
 def test_the_stream_goes_by_unchanged_and_its_calls_are_cards(server: Server, upstream: FakeAgent) -> None:
     result = {"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c", "content": "done"}
     upstream.reset(build_run_start("plain"), *call("c"), result, finished("plain"))
@@ -394,6 +395,7 @@ def test_a_form_that_cannot_be_shown_is_left_to_the_client(server: Server, upstr
     assert gating.calls(server, "hidden") == {}
 
 
+@pytest.mark.slow
 def test_beyond_the_quota_the_stream_continues_and_its_events_are_counted(tmp_path: Path, upstream: FakeAgent) -> None:
     args = [{"type": "TOOL_CALL_ARGS", "toolCallId": "big", "delta": "x" * 60_000} for _ in range(20)]
     begin = {"type": "TOOL_CALL_START", "toolCallId": "big", "toolCallName": "search"}

@@ -423,6 +423,7 @@ class Flood:
 TEXT = '{"type":"text.delta","text":"x"}'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [TEXT, f"[{TEXT}]", f" {TEXT}"])
 @pytest.mark.parametrize("bundle", [1, 500])
 async def test_a_flood_of_messages_leaves_turns_to_others(secret: str, text: str, bundle: int) -> None:
@@ -438,6 +439,7 @@ async def test_a_flood_of_messages_leaves_turns_to_others(secret: str, text: str
     assert await Event.objects.filter(run__name="r").acount() == 3_001
 
 
+@pytest.mark.slow
 async def test_errors_wait_for_a_client_that_does_not_read(secret: str) -> None:
     array = "[" + ",".join(["{}"] * 20_000) + "]"
     flood = Flood(secret, {"type": "websocket.receive", "text": array})

@@ -572,6 +572,7 @@ async def test_a_hook_whose_key_was_revoked_while_it_waited_is_denied(
     assert (value["permissionDecision"], "revoked" in value["permissionDecisionReason"]) == ("deny", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest"])
 async def test_a_hook_whose_key_is_revoked_is_denied_before_anyone_answers(
     tell: Any, under: Any, an_approver: Any, key: AgentKey, event: str
@@ -646,6 +647,7 @@ async def keep_asking(tell: Any, call_id: str = "toolu_1", **more: Any) -> Any:
     return await tell("PreToolUse", query="?limit=1&ask_again=1", **(CALL | {"tool_use_id": call_id} | more))
 
 
+@pytest.mark.slow
 async def test_a_question_outlives_a_short_hook_and_the_same_call_gets_the_answer(
     tell: Any, under: Any, an_approver: Any
 ) -> None:
@@ -682,6 +684,7 @@ async def test_a_policy_that_denies_meanwhile_wins_over_an_approval_that_outlive
     assert (await card()).state == "output-denied"
 
 
+@pytest.mark.slow
 async def test_a_changed_call_under_the_id_of_a_question_gets_no_answer_of_it(
     tell: Any, under: Any, an_approver: Any
 ) -> None:

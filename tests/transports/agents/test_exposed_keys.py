@@ -42,6 +42,7 @@ def report_by_a_hook(server: Server) -> None:
     assert server.request("POST", "/api/v1/hooks/claude-code", json.dumps(hook))[0] == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("report", [report_on_a_socket, report_by_http, ask_by_http, report_by_a_hook])
 def test_a_key_that_an_agent_sends_is_marked_and_rotated_in_one_click(
     tmp_path: Path, report: Callable[[Server], None]

@@ -97,6 +97,7 @@ async def test_a_long_note_is_whole_while_the_call_waits_and_a_later_cut_is_stat
     assert escape(kept_note) in whole and "not shown here" not in whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["decide", "poll"])
 async def test_a_held_request_ends_once_its_key_is_revoked(call: Any, asks: None, key: AgentKey, way: str) -> None:
     body = QUESTION | ({"wait_ms": 60_000} if way == "decide" else {})

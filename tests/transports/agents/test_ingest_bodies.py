@@ -188,6 +188,7 @@ def _set_up_policy(policy: Any, an_approver: Any) -> Iterator[None]:
     subscriptions.clear_cache()
 
 
+@pytest.mark.slow
 @effort(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     frames=st.lists(FRAMES, min_size=1, max_size=25).filter(  # without a usable frame, there is no run
@@ -301,6 +302,7 @@ async def play(
 # ------------------------------------------------------------ the quota of its source
 
 
+@pytest.mark.slow
 @effort(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @example(sizes=[1, 299, 300, 300, 300, 300], breaks=[], first_size=499_930)
 @given(
@@ -527,6 +529,7 @@ async def test_frames_that_come_while_a_call_is_judged_are_written_once(source: 
     assert entries == ["after", "during"] and slow.times == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("idempotency_key", ["", "k"])
 async def test_an_open_body_ends_once_its_key_is_revoked(secret: str, key: AgentKey, idempotency_key: str) -> None:
     body = Body(secret, idempotency_key)

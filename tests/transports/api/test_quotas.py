@@ -44,6 +44,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
+@pytest.mark.slow
 def test_a_source_beyond_its_quota_learns_when_to_come_back_and_its_calls_are_denied(small: Server) -> None:
     text = "x" * 240_000
     frames = [
@@ -77,6 +78,7 @@ def make_calls(count: int) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 def test_a_restart_and_a_kill_forget_nothing(tmp_path: Path) -> None:
     server = Server(tmp_path, source_quota=1)
     for run, end in (("first", server.stop), ("second", server.kill)):
@@ -88,6 +90,7 @@ def test_a_restart_and_a_kill_forget_nothing(tmp_path: Path) -> None:
         assert (status, answer["error"]["code"]) == (429, "quota_exceeded")
 
 
+@pytest.mark.slow
 def test_of_a_body_that_is_cut_the_answer_says_how_much_is_stored(tmp_path: Path) -> None:
     with Server(tmp_path, source_quota=1) as running:
         lines = (json.dumps(frame).encode() + b"\n" for frame in make_calls(11))
@@ -119,6 +122,7 @@ def test_a_source_beyond_its_quota_stores_nothing_by_new_sockets_and_what_was_ta
         assert stored_count == acked_count == 22
 
 
+@pytest.mark.slow
 def test_a_socket_counts_what_it_sent_when_it_has_ended(tmp_path: Path) -> None:
     with Server(tmp_path, source_quota=1) as running:
         for number in range(300):

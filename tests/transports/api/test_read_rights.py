@@ -92,6 +92,7 @@ def count_streams(server: Server) -> int:
     return int(match[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
 def test_the_stream_of_a_person_ends_with_the_right_to_read(own_server: Server, ending: str) -> None:
     cookie = run_code(own_server, SIGN_IN)
@@ -111,6 +112,7 @@ TOKEN_ENDINGS = {
 USE_TOKENS = "from toolcards.models import PersonalToken\nfrom django.utils import timezone\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", TOKEN_ENDINGS.values(), ids=TOKEN_ENDINGS)
 def test_the_stream_of_a_personal_token_ends_with_it(own_server: Server, ending: str) -> None:
     run_code(own_server, SIGN_IN)
@@ -123,6 +125,7 @@ def test_the_stream_of_a_personal_token_ends_with_it(own_server: Server, ending:
     until(lambda: own_server.request("GET", "/api/v1/runs", key=token)[0] in (401, 403))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["revoked", "expired"])
 def test_the_stream_of_a_key_ends_with_it(own_server: Server, ending: str) -> None:
     key = own_server.manage("agentkey", "create", f"key-{ending}").stdout.split()[-1]
@@ -141,6 +144,7 @@ POLLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("poll", POLLS)
 @pytest.mark.parametrize("ending", ["revoked", "expired"])
 def test_a_request_that_waits_ends_with_its_key(own_server: Server, ending: str, poll: str) -> None:
@@ -160,6 +164,7 @@ def test_a_request_that_waits_ends_with_its_key(own_server: Server, ending: str,
     assert (status, error["error"]["code"]) == (401, "unauthorized")
 
 
+@pytest.mark.slow
 def test_a_reader_that_takes_nothing_is_cut_off_and_one_that_is_slow_is_not(own_server: Server) -> None:
     text = "x" * 100_000
     frames = [{"type": "text.delta", "text": f"{number} {text}"} for number in range(60)]

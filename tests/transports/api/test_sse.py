@@ -133,6 +133,7 @@ async def test_a_stream_ends_once_its_run_is_deleted(a_run: Any, monkeypatch: py
     assert b"run_finished" in b"".join(pieces) and not await Run.objects.aexists()
 
 
+@pytest.mark.slow
 async def test_a_reader_who_comes_back_while_facts_arrive_gets_each_event_once_and_in_order(
     a_run: Any, source: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

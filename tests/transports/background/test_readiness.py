@@ -189,6 +189,7 @@ def _cookies(answer: http.client.HTTPResponse) -> str:
     return "; ".join(value.partition(";")[0] for value in answer.headers.get_all("Set-Cookie") or ())
 
 
+@pytest.mark.slow
 def test_behind_a_lock_nothing_is_allowed_pages_read_and_all_is_well_soon_after(server: Server) -> None:
     cookie = sign_in(server)
     database = Path(server.data) / "toolcards.sqlite3"
@@ -210,6 +211,7 @@ def test_behind_a_lock_nothing_is_allowed_pages_read_and_all_is_well_soon_after(
     assert "data-outage" not in server.request("GET", "/runs/", key=None, Cookie=cookie)[1]
 
 
+@pytest.mark.slow
 def test_pages_leave_no_connection_to_the_database_open(server: Server) -> None:
     assert server.process is not None
     cookie = sign_in(server)
@@ -226,6 +228,7 @@ def files_of(pid: int) -> Iterator[str]:
             yield str(entry.readlink())
 
 
+@pytest.mark.slow
 def test_connections_beyond_the_descriptors_are_refused_and_pages_still_open(server: Server) -> None:
     assert server.process is not None
     pid, cookie = server.process.pid, sign_in(server)

@@ -54,6 +54,7 @@ def test_the_next_same_call_gets_what_the_answer_promised(
         assert decide(parse(give(policy, request, answer, effect)), request).effect is effect
 
 
+@pytest.mark.slow
 @given(POLICIES, CALLS, CALLS)
 def test_an_answer_that_allows_loosens_no_deny_and_only_what_it_names(
     document: Any, request: PolicyRequest, other: PolicyRequest
@@ -71,6 +72,7 @@ def test_an_answer_that_allows_loosens_no_deny_and_only_what_it_names(
             assert is_covered_by_several_rules or decide(rule, other).effect is Effect.ALLOW
 
 
+@pytest.mark.slow
 @given(POLICIES, CALLS, EFFECTS)
 def test_an_answer_that_is_taken_back_leaves_the_policy_as_it_was(
     document: Any, request: PolicyRequest, effect: Effect

@@ -93,6 +93,7 @@ def list_missing_dangers(line, trace):
         yield "it is said to write nothing"
 
 
+@pytest.mark.slow
 def test_every_danger_that_is_real_is_known(workshops):
     traces = run_all(workshops, read_lines("proofs"))
     dangers = [(line, trace) for line, trace in traces if trace.ran or changed(trace)]
@@ -110,6 +111,7 @@ def runs_here(line):
     return ends and names <= {*REAL, *PLAIN} and all(name in PLAIN or shutil.which(name) for name in names)
 
 
+@pytest.mark.slow
 def test_a_read_only_command_leaves_no_trace(workshops):
     lines = [line for line in read_lines("everyday") if runs_here(line)]
     assert len(lines) > 50
@@ -192,6 +194,7 @@ READ_ONLY_SAMPLES = [
 ]
 
 
+@pytest.mark.slow
 def test_no_read_only_row_runs_what_a_hostile_folder_holds(tmp_path: Path) -> None:
     """Each program here prints its version, or what the samples say, among files that would leave a mark."""
     folder, mark = tmp_path / "hostile", tmp_path / "mark"

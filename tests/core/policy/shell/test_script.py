@@ -207,6 +207,7 @@ def test_reading_never_fails_and_what_is_allowed_starts_as_allowed(command):
     assert find_effect(DENY_RM, command).effect in Effect
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "decide_one",
     [

@@ -38,6 +38,7 @@ def test_no_deny_for_what_runs_is_passed(line, runs):
     assert judge_line("deny", "effect", "runs", line, "allow") is not Effect.ALLOW
 
 
+@pytest.mark.slow
 @loop_over("line", [*HARMFUL, *(line for line, _ in FELL)])
 def test_the_starter_policy_lets_nothing_run_that_does_more_than_look(line):
     assert decide(PACK, PolicyRequest.for_tool("Bash", input={"command": line})).effect is not Effect.ALLOW

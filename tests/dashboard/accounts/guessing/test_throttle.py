@@ -142,6 +142,7 @@ def test_it_says_once_that_the_bucket_is_empty(throttle: Throttle, clock: Clock)
     assert refusals()[0] is True
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_and_holds_no_name(throttle: Throttle) -> None:
     for n in range(MAX_BUCKETS // 2):
         guess(throttle, 1, f"a-secret-{n}", f"2001:db8:{n:x}::1")

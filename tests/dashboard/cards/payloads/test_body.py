@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +47,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(JSON, st.sampled_from(["fetch", "read", "execute"]), st.booleans())
 def test_whatever_comes_is_escaped(value: Any, kind: str, full: bool) -> None:
     html = render_output(value, kind, full=full)

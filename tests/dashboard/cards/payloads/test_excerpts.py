@@ -41,6 +41,7 @@ JSON_VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(JSON_VALUES)
 def test_values_are_indented_as_json_indents_them(value: Any) -> None:
     assert excerpts.format_value(value) == (

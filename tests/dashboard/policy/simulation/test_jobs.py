@@ -78,6 +78,7 @@ def test_the_error_of_a_job_is_in_the_log(job: jobs.Job, caplog: pytest.LogCaptu
     assert caplog.records[0].exc_info is not None
 
 
+@pytest.mark.slow
 def test_the_errors_of_its_process_are_in_the_log_of_the_server(
     job: jobs.Job, capfd: pytest.CaptureFixture[str]
 ) -> None:
