@@ -2,12 +2,13 @@
 
 from django.contrib import admin
 from django.urls import include, path, register_converter
+from django.views.decorators.http import require_GET
 from django.views.generic import RedirectView
 
 from dashboard import web_app
 from dashboard.accounts import sign_in_views, token_views
 from dashboard.accounts import views as accounts
-from dashboard.accounts.access import allow_anyone
+from dashboard.accounts.access import allow_anyone, needs
 from dashboard.audit import api as audit_api
 from dashboard.audit import views as audit
 from dashboard.help import views as help_pages
@@ -89,7 +90,7 @@ POLICY = [
     path("policy/try/", dry_run.show_dry_run, name="policy-try"),
     path("policy/export/", policy.export, name="policy-export"),
     path("policy/import/", draft_views.import_document, name="policy-import"),
-    path("policy/draft/", draft_views.draft, name="policy-draft"),
+    path("policy/draft/", require_GET(needs()(RedirectView.as_view(pattern_name="policy")))),
     path("policy/draft/default/", draft_views.set_default, name="policy-default"),
     path("policy/draft/activate/", draft_views.activate, name="policy-activate"),
     path("policy/draft/text/", text_editor.edit_text, name="policy-text"),
@@ -100,6 +101,8 @@ POLICY = [
     path("policy/rules/new/", rules.new_rule, name="rule-new"),
     path("policy/rules/<str:rule_id>/", rules.edit_rule, name="rule"),
     path("policy/rules/<str:rule_id>/switch/", rules.switch_rule, name="rule-switch"),
+    path("policy/rules/<str:rule_id>/effect/", rules.set_effect, name="rule-effect"),
+    path("policy/rules/<str:rule_id>/restore/", rules.restore_rule, name="rule-restore"),
     path("policy/rules/<str:rule_id>/remove/", rules.remove_rule, name="rule-remove"),
     path("policy/versions/", policy.versions, name="policy-versions"),
     path("policy/versions/<number:number>/", policy.version, name="policy-version"),

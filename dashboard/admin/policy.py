@@ -121,5 +121,5 @@ class PolicyVersionAdmin(ReadOnlyAdmin):
         except policy_store.UnreadablePolicy as error:
             self.message_user(request, f"Version {error.number} cannot be read by this release.", messages.WARNING)
             return
-        link = format_html('<a href="{}">Review and activate it</a>', reverse("policy-draft"))
+        link = format_html('<a href="{}">Review and activate it</a>', reverse("policy"))
         self.message_user(request, format_html("The draft is a copy of version {}. {}.", version.number, link))

@@ -1,4 +1,4 @@
-"""The draft of the policy: its changes, its default effect, and replacing it as a whole."""
+"""The draft of the policy: activating it, its default effect, and replacing it as a whole."""
 
 from __future__ import annotations
 
@@ -6,47 +6,18 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_POST
+from django.shortcuts import get_object_or_404, redirect
+from django.views.decorators.http import require_POST
 
 from dashboard.accounts.access import EDIT_POLICY, needs
-from dashboard.policy import dry_run, view_models
-from dashboard.policy.forms import ActivateForm, DefaultForm, ImportForm, SimulationForm, TryForm
-from dashboard.policy.simulation import impact, jobs
-from dashboard.policy.views import handle_unreadable_version
+from dashboard.policy import view_models
+from dashboard.policy.forms import ActivateForm, DefaultForm, ImportForm
+from dashboard.policy.views import handle_unreadable_version, render_editable_policy
 from toolcards import gate
 from toolcards.core.policy.language.document import PolicyError
 from toolcards.core.policy.language.presets import PRESETS
 from toolcards.gate import VersionConflict, policy_draft, policy_store
 from toolcards.models import PolicyVersion
-
-
-@require_GET
-@needs(EDIT_POLICY)
-def draft(request: HttpRequest) -> HttpResponse:
-    """Show the draft and what activating it would change."""
-    return _render_draft(request)
-
-
-def _render_draft(request: HttpRequest, *, message: str = "", status: int = 200, form: Any = None) -> HttpResponse:
-    review = view_models.review_draft()
-    context = {
-        "review": review, "groups": view_models.group_by_effect(view_models.list_draft_rows()),
-        "packs": PRESETS, "error": message,
-        "model": view_models.describe_model(review.document), "import_form": form or ImportForm(),
-        "default_form": DefaultForm(initial=_get_default_values(review.document)),
-        "activate_form": ActivateForm(initial={"expected_active": review.active, "draft_sha256": review.sha256}),
-        "blast": impact.estimate_draft_impact(review), "simulation_form": SimulationForm(),
-        "going": next((job for job in jobs.list_jobs() if job.going), None), "try_form": TryForm(),
-        "tries": dry_run.list_recent_examples(),
-    }  # fmt: skip
-    return render(request, "policy/draft.html", context, status=status)
-
-
-def _get_default_values(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the initial values of the form for the default."""
-    default_ask = document.get("default_ask") or {}
-    return {"default": document.get("default", "ask"), "allow_requester": default_ask.get("allow_requester", False)}
 
 
 @require_POST
@@ -55,12 +26,13 @@ def activate(request: HttpRequest) -> HttpResponse:
     """Activate the reviewed draft."""
     form = ActivateForm(request.POST)
     if not form.is_valid():
-        return _render_draft(request, message="The version that you compared the draft with is missing.", status=422)
+        message = "The version that you compared the draft with is missing."
+        return render_editable_policy(request, message=message, status=422)
     form_data, review = form.cleaned_data, view_models.review_draft()
     if review.refusals:
-        return _render_draft(request, message="The draft has errors and cannot be activated.", status=422)
+        return render_editable_policy(request, message="The draft has errors and cannot be activated.", status=422)
     if form_data["draft_sha256"] and form_data["draft_sha256"] != review.sha256:
-        return _render_draft(
+        return render_editable_policy(
             request, message="The draft has changed since you reviewed it. Review it again.", status=409
         )
     try:
@@ -72,7 +44,7 @@ def activate(request: HttpRequest) -> HttpResponse:
         )
     except VersionConflict as late:
         message = f"Version {late.active} was activated in the meantime. Review the changes again."
-        return _render_draft(request, message=message, status=409)
+        return render_editable_policy(request, message=message, status=409)
     messages.success(request, f"Version {new_version.number} is active.")
     if form_data["apply_to_waiting"]:
         counts = gate.reevaluate_waiting(request.user.get_username())
@@ -87,13 +59,13 @@ def set_default(request: HttpRequest) -> HttpResponse:
     """Set the effect for calls that no rule matches."""
     form = DefaultForm(request.POST)
     if not form.is_valid():
-        return _render_draft(request, message="Choose deny, ask or allow.", status=422)
+        return render_editable_policy(request, message="Choose deny, ask or allow.", status=422)
     form_data, ask = form.cleaned_data, dict(policy_draft.load_draft().get("default_ask") or {})
     ask.pop("allow_requester", None)
     ask |= {"allow_requester": True} if form_data["allow_requester"] else {}
     changes = {"default": form_data["default"], "default_ask": ask or None}
     policy_draft.update_draft_head(changes, author=request.user.get_username())
-    return redirect("policy-draft")
+    return redirect("policy")
 
 
 @require_POST
@@ -129,10 +101,10 @@ def import_document(request: HttpRequest) -> HttpResponse:
         except PolicyError as refused:
             for finding in refused.findings[:20]:
                 form.add_error(None, f"{finding.pointer or 'The document'}: {finding.message}")
-    return _render_draft(request, form=form, status=422)
+    return render_editable_policy(request, import_form=form, status=422)
 
 
 def _replace_draft(request: HttpRequest, document: dict[str, Any], message: str, text: str = "") -> HttpResponse:
     policy_draft.replace_draft(document, author=request.user.get_username(), text=text)
     messages.info(request, f"{message} Nothing changes until you activate it.")
-    return redirect("policy-draft")
+    return redirect("policy")

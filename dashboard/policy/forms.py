@@ -56,7 +56,9 @@ class ActivateForm(forms.Form):
 
     expected_active = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
     draft_sha256 = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
-    note = forms.CharField(required=False, max_length=2000, widget=forms.Textarea(attrs={"rows": 2}))
+    note = forms.CharField(
+        required=False, max_length=2000, widget=forms.Textarea(attrs={"rows": 2, "form": "activate"})
+    )
     apply_to_waiting = forms.BooleanField(required=False)
 
 

@@ -46,6 +46,15 @@ class RuleRow:
     would: int = 0
     quiet: str = ""  # "30 days": how long it had no hits
     review: str = ""  # the reviewer that is asked before people
+    change: str = ""  # in the draft: added, changed or removed
+    before: str = ""  # the sentence of the active version, where it is another one
+    decides: int = 0  # past calls that this rule would decide in another way than today
+
+    @property
+    def rest(self) -> str:
+        """Return the sentence after its effect; "" where it is no sentence."""
+        effect, _, rest = self.sentence.partition(" ")
+        return rest if effect.lower() == self.effect else ""
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,12 @@ class DraftReview:
     warnings: list[PolicyFinding]
     refusals: list[PolicyFinding]
     policy: RuleSet | None
+    is_unreadable: bool = False  # the active version, by this release
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether there is something to activate or to repair."""
+        return bool(self.changes or self.refusals or not self.active)
 
     @property
     def named_warnings(self) -> list[tuple[str, PolicyFinding]]:
@@ -124,21 +139,37 @@ def describe_rule(document: dict[str, Any]) -> str:
         return ""
 
 
-def list_draft_rows() -> list[RuleRow]:
-    """Return the draft's rows.
+def list_draft_rows(review: DraftReview, hits: RuleHits, decides: Mapping[str, int]) -> list[RuleRow]:
+    """Return the draft's rows with their changes, and those of the active version that it removes.
 
-    An invalid rule shows its JSON, to be fixed.
+    An invalid rule shows its JSON, to be fixed. `decides`: how many past calls each rule would decide differently.
     """
-    return [_build_draft_row(rule) for rule in DraftRule.objects.all()]
+    changes = {change.name: change for change in review.changes if change.effect}
+    rows = [_build_draft_row(rule, hits) for rule in DraftRule.objects.all()]
+    rows += [
+        RuleRow(
+            change.name, change.effect, change.before, hits=hits.answers[change.name], would=hits.would[change.name]
+        )
+        for change in changes.values()
+        if change.kind == "removed"
+    ]
+    return [_mark_change(row, changes.get(row.name), decides.get(row.name, 0)) for row in rows]
 
 
-def _build_draft_row(rule: DraftRule) -> RuleRow:
+def _mark_change(row: RuleRow, change: PolicyDifference | None, decides: int) -> RuleRow:
+    if change is None:
+        return row
+    before = change.before if change.kind == "changed" and change.before != change.after else ""
+    return replace(row, change=change.kind, before=before, decides=decides, quiet="")
+
+
+def _build_draft_row(rule: DraftRule, hits: RuleHits) -> RuleRow:
     body = policy_draft.build_rule_document(rule)
     try:
         compiled_rule = documents.parse_rule(body)
     except PolicyError:
         return RuleRow(rule.rule_id, rule.effect, json.dumps(body, ensure_ascii=False), author=rule.updated_by)
-    row = _build_row(compiled_rule, RuleHits(), rule.updated_by)
+    row = _build_row(compiled_rule, hits, rule.updated_by)
     return replace(row, review=str(body.get("review") or ""))
 
 
@@ -161,18 +192,18 @@ def review_draft() -> DraftReview:
     document = policy_draft.load_draft()
     version = PolicyVersion.objects.filter(active=True).first()
     number = version.number if version else 0
+    old, is_unreadable = None, False
     try:
         old = policy_store.load_document(version) if version else None
     except policy_store.UnreadablePolicy:  # then all of the draft is new, and activating it repairs the policy
-        old = None
+        is_unreadable = True
     sha256 = digest(document)
     try:
         warnings = policy_store.check_document(document)
     except PolicyError as refused:
-        return DraftReview(document, sha256, number, [], [], refused.findings, None)
-    return DraftReview(
-        document, sha256, number, compare_documents(old, document), warnings, [], documents.parse(document)
-    )
+        return DraftReview(document, sha256, number, [], [], refused.findings, None, is_unreadable)
+    changes = compare_documents(old, document)
+    return DraftReview(document, sha256, number, changes, warnings, [], documents.parse(document), is_unreadable)
 
 
 def describe_model(document: Mapping[str, Any]) -> str:

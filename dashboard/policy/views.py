@@ -13,7 +13,8 @@ from django.views.decorators.http import require_GET
 from dashboard import url_helpers
 from dashboard.accounts.access import EDIT_POLICY, needs
 from dashboard.policy import dry_run, view_models
-from dashboard.policy.forms import TryForm
+from dashboard.policy.forms import ActivateForm, DefaultForm, ImportForm, SimulationForm, TryForm
+from dashboard.policy.simulation import impact, jobs
 from dashboard.policy.text.yaml_comments import write_with_comments
 from toolcards.core.policy.language.diff import compare_documents
 from toolcards.core.policy.language.presets import PRESETS, find_newer_form
@@ -39,24 +40,51 @@ def handle_unreadable_version(view: Callable[..., HttpResponse]) -> Callable[...
 @needs()
 @handle_unreadable_version
 def policy(request: HttpRequest) -> HttpResponse:
-    """Show the active version in sentences."""
+    """Show the policy in sentences: to those who may edit it the draft, with its changes."""
+    if request.user.has_perm(EDIT_POLICY):
+        return render_editable_policy(request)
     version = PolicyVersion.objects.filter(active=True).first()
-    document = policy_store.load_document(version) if version else {}
-    rows = (
-        view_models.build_rows(policy_store.compile_version(version), view_models.count_recent_hits())
-        if version
-        else []
-    )
-    changes = []
-    if version and request.user.has_perm(EDIT_POLICY):
-        changes = view_models.review_draft().changes
-    newer_form, own_default = find_newer_form(version.sha256) if version else ("", "")
+    document, rows = {}, []
+    if version:
+        document = policy_store.load_document(version)
+        rows = view_models.build_rows(policy_store.compile_version(version), view_models.count_recent_hits())
     context = {
         "version": version, "groups": view_models.group_by_effect(rows), "model": view_models.describe_model(document),
-        "newer_form": newer_form, "starter": PRESETS.get(newer_form), "own_default": own_default,
-        "changes": changes, "try_form": TryForm(), "tries": dry_run.list_recent_examples(), "packs": PRESETS,
+        "try_form": TryForm(), "tries": dry_run.list_recent_examples(),
     }  # fmt: skip
     return render(request, "policy/policy.html", context)
+
+
+def render_editable_policy(
+    request: HttpRequest, *, message: str = "", status: int = 200, import_form: ImportForm | None = None
+) -> HttpResponse:
+    """Return the page with the draft: its sentences, its changes, and what activating it would change.
+
+    Without changes, the draft is the active version. `message` says why something was refused.
+    """
+    version = PolicyVersion.objects.filter(active=True).first()
+    review = view_models.review_draft()
+    is_unreadable = review.is_unreadable
+    newer_form, own_default = find_newer_form(version.sha256) if version else ("", "")
+    blast = None if is_unreadable else impact.estimate_draft_impact(review)
+    rows = view_models.list_draft_rows(review, view_models.count_recent_hits(), blast.changed_by_rule if blast else {})
+    context = {
+        "version": version, "unreadable": is_unreadable, "review": review, "blast": blast, "error": message,
+        "groups": view_models.group_by_effect(rows), "model": view_models.describe_model(review.document),
+        "default_form": DefaultForm(initial=_get_default_values(review.document)),
+        "activate_form": ActivateForm(initial={"expected_active": review.active, "draft_sha256": review.sha256}),
+        "newer_form": newer_form, "starter": PRESETS.get(newer_form), "own_default": own_default, "packs": PRESETS,
+        "import_form": import_form or ImportForm(), "simulation_form": SimulationForm(),
+        "going": next((job for job in jobs.list_jobs() if job.going), None),
+        "try_form": TryForm(), "tries": dry_run.list_recent_examples(),
+    }  # fmt: skip
+    return render(request, "policy/policy.html", context, status=409 if is_unreadable and status == 200 else status)
+
+
+def _get_default_values(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the initial values of the form for the default."""
+    default_ask = document.get("default_ask") or {}
+    return {"default": document.get("default", "ask"), "allow_requester": default_ask.get("allow_requester", False)}
 
 
 @require_GET

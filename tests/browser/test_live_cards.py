@@ -306,7 +306,7 @@ def test_pages_pass_the_accessibility_check(server: Server, visit: Open, run: st
     paths = [
         path_of(run), f"{path_of(run)}?tab=timeline", f"{path_of(run)}?tab=steps", "/", "/runs/",
         "/calls/?q=" + quote(run), "/calls/tools/", "/calls/agents/",
-        at, f"{at}rule/", "/approvals/", "/approvals/history/", "/policy/", "/policy/draft/",
+        at, f"{at}rule/", "/approvals/", "/approvals/history/", "/policy/",
         "/policy/rules/new/", "/policy/versions/", "/sources/", "/sources/unknown-frames/",
         "/help/", "/help/policy/", "/settings/audit/",
         "/settings/notify/", "/settings/killswitch/", "/settings/breakglass/", "/settings/people/",

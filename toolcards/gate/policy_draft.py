@@ -19,7 +19,7 @@ from toolcards.core.policy.language.lint import lint
 from toolcards.core.policy.language.presets import PRESETS
 from toolcards.core.policy.lasting.answers import except_clause
 from toolcards.gate.decisions import eligibility
-from toolcards.gate.policy_store import FIRST_RUN_AUTHOR, activate, get_active_version_number
+from toolcards.gate.policy_store import FIRST_RUN_AUTHOR, activate, get_active_version_number, load_document
 from toolcards.models import Draft, DraftRule, PolicyVersion
 
 STARTER_PRESET = "ask-on-writes"
@@ -183,6 +183,23 @@ def set_rule_enabled(rule_id: str, is_enabled: bool, *, author: str) -> bool:
     if row.enabled != is_enabled:
         DraftRule.objects.filter(pk=row.pk).update(enabled=is_enabled, updated_by=author)
         _audit("policy.draft.switched", author, rule=rule_id, on=is_enabled)
+    return True
+
+
+@transaction.atomic
+def restore_rule(rule_id: str, *, author: str) -> bool:
+    """Give a draft rule its active form, or remove it; return whether it existed.
+
+    Raises UnreadablePolicy if the active version cannot be read.
+    """
+    version = PolicyVersion.objects.filter(active=True).first()
+    rules = load_document(version).get("rules", ()) if version else ()
+    active_rule = next((rule for rule in rules if rule.get("id") == rule_id), None)
+    if active_rule is None:
+        return remove_rule(rule_id, author=author)
+    row = DraftRule.objects.filter(rule_id=rule_id).first()
+    if row is None or build_rule_document(row) != active_rule:
+        save_rule(dict(active_rule), author=author, instead_of=rule_id)
     return True
 
 

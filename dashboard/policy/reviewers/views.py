@@ -94,7 +94,7 @@ def change_reviewer(request: HttpRequest, name: str) -> HttpResponse:
     changes = {"reviewers": draft_reviewers | {name: changed_definition}}
     policy_draft.update_draft_head(changes, author=request.user.get_username())
     messages.info(request, f"{name} is changed in the draft. Nothing changes until you activate it.")
-    return redirect("policy-draft")
+    return redirect("policy")
 
 
 def _find_definition(name: str) -> dict[str, Any]:

@@ -15,7 +15,9 @@ from dashboard.accounts.access import EDIT_POLICY, needs
 from dashboard.policy import dry_run, view_models
 from dashboard.policy.rules import call_rule
 from dashboard.policy.rules.form import RuleForm, rule_to_fields
+from dashboard.policy.views import handle_unreadable_version, render_editable_policy
 from toolcards.client.common.canonical_json import digest
+from toolcards.core.policy.language.document import PolicyError
 from toolcards.gate import policy_draft
 from toolcards.models import DraftRule
 
@@ -69,8 +71,8 @@ def _replace_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
 def _save_rule(request: HttpRequest, form: RuleForm, context: dict[str, Any]) -> HttpResponse:
     if form.is_bound and form.is_valid():
         form.save(request.user.get_username())
-        messages.success(request, "Saved to draft. Activate to apply.")
-        return redirect("policy-draft")
+        messages.success(request, "Saved. Activate to apply.")
+        return redirect("policy")
     return render(request, "policy/rule.html", {"form": form} | context, status=422 if form.is_bound else 200)
 
 
@@ -98,7 +100,37 @@ def switch_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
     """Enable or disable a rule of the draft."""
     if not policy_draft.set_rule_enabled(rule_id, request.POST.get("to") == "on", author=request.user.get_username()):
         raise Http404
-    return redirect("policy-draft")
+    return redirect("policy")
+
+
+@require_POST
+@needs(EDIT_POLICY)
+def set_effect(request: HttpRequest, rule_id: str) -> HttpResponse:
+    """Change the effect of a rule of the draft, unless the rule would have none then."""
+    row = get_object_or_404(DraftRule, rule_id=rule_id)
+    rule = policy_draft.build_rule_document(row) | {"effect": request.POST.get("effect", "")}
+    try:
+        policy_draft.check_rule(rule, instead_of=rule_id)
+    except PolicyError as refused:
+        message = f"{rule_id} was not changed: {refused.findings[0].message}"
+        return render_editable_policy(request, message=message, status=422)
+    beaten = policy_draft.find_rule_winners(rule, instead_of=rule_id)
+    if beaten is not None:
+        winners = ", ".join(winner.id for winner in beaten.winners)
+        message = f"{rule_id} was not changed: it would have no effect, since {winners} would win each time."
+        return render_editable_policy(request, message=message, status=422)
+    policy_draft.save_rule(rule, author=request.user.get_username(), instead_of=rule_id)
+    return redirect("policy")
+
+
+@require_POST
+@needs(EDIT_POLICY)
+@handle_unreadable_version
+def restore_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
+    """Take back what the draft changes about a rule."""
+    if not policy_draft.restore_rule(rule_id, author=request.user.get_username()):
+        raise Http404
+    return redirect("policy")
 
 
 @require_POST
@@ -107,4 +139,4 @@ def remove_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
     """Remove a rule from the draft."""
     if not policy_draft.remove_rule(rule_id, author=request.user.get_username()):
         raise Http404
-    return redirect("policy-draft")
+    return redirect("policy")

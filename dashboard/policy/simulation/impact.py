@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +72,14 @@ class Impact:
             return f"No past call would change ({tally.judged:,} checked)."
         kinds = " · ".join(f"{count:,} {change}" for change, count in tally.counts)
         return f"{tally.changed:,} of {tally.judged:,} calls change{'s' if tally.changed == 1 else ''}: {kinds}"
+
+    @property
+    def changed_by_rule(self) -> Counter[str]:
+        """Count the calls that each rule would decide in another way."""
+        counts: Counter[str] = Counter()
+        for group in self.tally.groups:
+            counts[group.rule] += group.count
+        return counts
 
     @property
     def rules(self) -> list[tuple[str, int, bool]]:

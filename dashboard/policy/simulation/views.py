@@ -21,7 +21,7 @@ def begin_simulation(request: HttpRequest) -> HttpResponse:
     """Start a comparison of the draft with the active policy."""
     form, review = SimulationForm(request.POST), view_models.review_draft()
     if not form.is_valid() or review.policy is None:
-        return redirect("policy-draft")
+        return redirect("policy")
     form_data = form.cleaned_data
     span = Span(int(form_data["calls"]), float(form_data["days"]), form_data["tool"], form_data["agent"])
     job = jobs.create_job(

@@ -58,7 +58,7 @@ def _handle_text(request: HttpRequest, form_data: dict[str, Any], current: str) 
         return _render_editor(request, context | {"based_on": current, "error": message}, [], 409)
     policy_draft.replace_draft(read.value, author=request.user.get_username(), text=form_data["text"])
     messages.success(request, "Saved to draft. Activate to apply.")
-    return redirect("policy-draft")
+    return redirect("policy")
 
 
 def _build_warnings(warnings: list[PolicyFinding], text: str, read: yaml_io.YamlDocument) -> list[yaml_io.Remark]:

@@ -204,7 +204,6 @@ OPEN_TO = {
     APPROVERS: ("POST /approvals/{approval}/vote", "POST /policy/grants/gra_none/revoke/"),
     ADMINS: (
         "POST /policy/versions/1/copy/",
-        "GET /policy/draft/",
         "POST /policy/draft/default/",
         "POST /policy/draft/activate/",
         "POST /policy/import/",
@@ -213,6 +212,8 @@ OPEN_TO = {
         "POST /policy/rules/new/",
         "GET /policy/rules/x/",
         "POST /policy/rules/x/switch/",
+        "POST /policy/rules/x/effect/",
+        "POST /policy/rules/x/restore/",
         "POST /policy/rules/x/remove/",
         "POST /sources/1/owner/",
         "POST /sources/tools/1/accept/",

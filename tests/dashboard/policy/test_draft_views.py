@@ -51,7 +51,7 @@ def test_the_agents_owner_may_approve_the_default_in_the_draft(admin: Client, fi
     for value, expected in (({"allow_requester": "on"}, fields | {"allow_requester": True}), ({}, fields)):
         admin.post("/policy/draft/default/", {"default": "ask"} | value)
         assert policy_draft.load_draft()["default_ask"] == expected
-        page = admin.get("/policy/draft/").content.decode()
+        page = admin.get("/policy/").content.decode()
         assert ("may approve calls that no rule matches" in page) == ("allow_requester" in expected)
     policy_draft.update_draft_head({"default_ask": None}, author="ann")
     admin.post("/policy/draft/default/", {"default": "ask"})
@@ -69,7 +69,7 @@ def test_the_past_shows_what_the_draft_would_change_and_alarms_for_what_a_person
 ) -> None:
     a_call("output-denied", tool="Edit", input={"path": "a"})
     admin.post("/policy/packs/watch/")
-    page = " ".join(admin.get("/policy/draft/").content.decode().split())
+    page = " ".join(admin.get("/policy/").content.decode().split())
     assert "1 of 1 calls changes: 1 ask → allow" in page
     assert "data-alarm" in page and "1 call that a person denied would now be allowed" in page
 
@@ -85,7 +85,29 @@ def test_the_draft_shows_shapes_with_real_calls_and_both_alarms(admin: Client, p
     no = a_call("output-denied", call_id="c1", tool="Edit", input={"path": "a"})
     yes = a_call("approval-responded", call_id="c2", tool="Bash", input={"command": "git push"})
     policy_draft.replace_draft({"v": 1, "default": "allow", "rules": [PUSH]}, author="a test")
-    page = admin.get("/policy/draft/").content.decode()
+    page = admin.get("/policy/").content.decode()
     assert "2 of 2 calls change: " in page and "1 ask → allow" in page and "1 ask → deny" in page
     assert 'data-alarm="opened"' in page and 'data-alarm="closed"' in page
     assert f"/calls/{no.public_id}/" in page and f"/calls/{yes.public_id}/" in page
+
+
+def test_a_changed_rule_says_how_many_past_calls_it_would_decide_differently(
+    admin: Client, policy: Any, a_call: Any
+) -> None:
+    policy({"default": "ask"})
+    a_call("approval-responded", tool="Bash", input={"command": "git push"})
+    policy_draft.replace_draft({"v": 1, "default": "ask", "rules": [PUSH]}, author="a test")
+    page = " ".join(admin.get("/policy/").content.decode().split())
+    assert 'data-decides="1">would change 1 of 1 call</b>' in page
+
+
+def test_the_former_address_of_the_draft_leads_to_the_policy(admin: Client, first: PolicyVersion) -> None:
+    answer = admin.get("/policy/draft/")
+    assert (answer.status_code, answer["Location"]) == (302, "/policy/")
+
+
+def test_who_may_not_edit_sees_the_active_rules_alone(viewer: Client, first: PolicyVersion) -> None:
+    policy_draft.save_rule({"id": "mine", "effect": "deny", "match": {"tool": ["a"]}}, author="ann")
+    page = viewer.get("/policy/").content.decode()
+    assert 'data-rule="ask-delete"' in page and 'data-rule="mine"' not in page
+    assert "data-changes" not in page and "/effect/" not in page

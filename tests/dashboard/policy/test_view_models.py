@@ -10,6 +10,7 @@ from django.test import Client
 
 from tests.support.policy_pages import PUSH
 from toolcards import gate
+from toolcards.gate import policy_draft
 from toolcards.models import ToolCall
 
 pytestmark = pytest.mark.django_db
@@ -21,6 +22,7 @@ def test_rules_tell_their_hits_what_they_would_have_said_and_when_they_are_quiet
     idle = {"id": "idle", "effect": "deny", "match": {"tool": ["x"]}}
     rules = [PUSH, {"id": "watching", "effect": "deny", "mode": "monitor"}, idle]
     policy({"default": "allow", "rules": rules})
+    policy_draft.replace_draft({"v": 1, "default": "allow", "rules": rules}, author="a test")
     gate.decide(source, gate.DecisionRequest(run="r", call_id="c", tool="Bash", args={"command": "git push"}))
     page = admin.get("/policy/").content.decode()
     assert "1 recent match" in page and 'data-would="1"' in page and "data-quiet" not in page

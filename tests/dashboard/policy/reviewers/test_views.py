@@ -69,10 +69,10 @@ def test_the_prompt_and_the_mode_change_in_the_draft(admin: Client, policy: Any,
     policy(document)
     policy_draft.replace_draft(document if is_in_draft else {"v": 1, "rules": []}, author="a test")
     response = admin.post(FORM, {"mode": "shadow", "prompt": "Be strict.\r\nAlways."})
-    assert (response.status_code, response["Location"]) == (302, "/policy/draft/")
+    assert (response.status_code, response["Location"]) == (302, "/policy/")
     definition = policy_draft.load_draft()["reviewers"][NAME]
     assert (definition["prompt"], definition["mode"]) == ("Be strict.\nAlways.", "shadow")
-    assert "reviewers" in admin.get("/policy/draft/").content.decode().casefold()
+    assert "reviewers" in admin.get("/policy/").content.decode().casefold()
     admin.post(FORM, {"mode": "enforce", "prompt": DEFAULT_PROMPT.replace("\n", "\r\n")})
     assert "prompt" not in policy_draft.load_draft()["reviewers"][NAME]
 

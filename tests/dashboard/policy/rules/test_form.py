@@ -58,7 +58,7 @@ def test_a_rule_keeps_its_reviewer_and_its_row_names_it(admin: Client, first: Po
     policy_draft.update_draft_head({"reviewers": {NAME: MODEL}}, author="a test")
     save(admin, effect="ask", tool="make", review=NAME, rule_id="made")
     assert policy_draft.load_draft()["rules"][-1]["review"] == NAME
-    assert f"reviewed first by {NAME}" in admin.get("/policy/draft/").content.decode()
+    assert f"reviewed first by {NAME}" in admin.get("/policy/").content.decode()
     assert f'value="{NAME}"' in admin.get("/policy/rules/made/").content.decode()
 
 

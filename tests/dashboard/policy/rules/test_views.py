@@ -25,11 +25,11 @@ def encode(values: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_saved_rule_is_in_the_draft_and_not_active(admin: Client, first: PolicyVersion) -> None:
     answer = save(admin)
-    assert (answer.status_code, answer["Location"]) == (302, "/policy/draft/")
+    assert (answer.status_code, answer["Location"]) == (302, "/policy/")
     assert policy_store.get_active_version_number() == 1
     rule = policy_draft.load_draft()["rules"][-1]
     assert (rule["effect"], rule["match"], rule["public_reason"]) == ("deny", {"tool": ["Bash"]}, "No shell.")
-    page = admin.get("/policy/draft/").content.decode()
+    page = admin.get("/policy/").content.decode()
     assert 'data-change="added"' in page and "Deny when Bash is called." in page and ">Activate</button>" in page
 
 
@@ -39,6 +39,47 @@ def test_rules_are_switched_and_removed(admin: Client, first: PolicyVersion) -> 
     admin.post("/policy/rules/ask-delete/remove/")
     assert not DraftRule.objects.filter(rule_id="ask-delete").exists()
     assert admin.post("/policy/rules/ask-delete/remove/").status_code == 404
+
+
+def test_the_effect_of_a_sentence_is_changed_in_its_place(admin: Client, first: PolicyVersion) -> None:
+    assert admin.post("/policy/rules/ask-delete/effect/", {"effect": "deny"}).status_code == 302
+    rule = next(rule for rule in policy_draft.load_draft()["rules"] if rule["id"] == "ask-delete")
+    assert (rule["effect"], rule["match"]) == ("deny", {"kind": ["delete"]})
+    assert policy_store.get_active_version_number() == 1
+    page = admin.get("/policy/").content.decode()
+    assert 'data-changes="1"' in page and "<del>Ask when the tool’s kind is delete.</del>" in page
+    refused = admin.post("/policy/rules/ask-delete/effect/", {"effect": "maybe"})
+    assert refused.status_code == 422 and "ask-delete was not changed" in refused.content.decode()
+    assert admin.post("/policy/rules/none/effect/", {"effect": "deny"}).status_code == 404
+
+
+def test_an_effect_that_could_never_decide_is_refused_with_the_rule_that_wins(
+    admin: Client, first: PolicyVersion
+) -> None:
+    match = {"tool": ["Bash"]}
+    rules = [{"id": "no-shell", "effect": "deny", "match": match}, {"id": "shell", "effect": "deny", "match": match}]
+    policy_draft.replace_draft({"v": 1, "rules": rules}, author="a test")
+    refused = admin.post("/policy/rules/shell/effect/", {"effect": "allow"})
+    assert refused.status_code == 422 and "since no-shell would win each time" in refused.content.decode()
+    assert [rule["effect"] for rule in policy_draft.load_draft()["rules"]] == ["deny", "deny"]
+
+
+@pytest.mark.parametrize("change", ["added", "changed", "removed"])
+def test_each_change_of_a_rule_is_marked_and_taken_back_alone(admin: Client, first: PolicyVersion, change: str) -> None:
+    name = "mine" if change == "added" else "ask-delete"
+    if change == "added":
+        save(admin, rule_id=name)
+    else:
+        admin.post(f"/policy/rules/{name}/{'effect' if change == 'changed' else 'remove'}/", {"effect": "deny"})
+    admin.post("/policy/rules/ask-secrets/switch/", {"to": "off"})
+    page = " ".join(admin.get("/policy/").content.decode().split())
+    assert f'data-rule="{name}" data-change="{change}"' in page and 'data-changes="2"' in page
+    assert admin.post(f"/policy/rules/{name}/restore/").status_code == 302
+    page = " ".join(admin.get("/policy/").content.decode().split())
+    assert f'data-rule="{name}" data-change' not in page and 'data-changes="1"' in page
+    assert admin.post("/policy/rules/none/restore/").status_code == 404
+    admin.post("/policy/versions/1/copy/")
+    assert "data-changes" not in admin.get("/policy/").content.decode()
 
 
 def test_a_rule_that_changed_while_it_was_edited_is_replaced_only_on_purpose(

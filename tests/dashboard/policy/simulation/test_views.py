@@ -33,7 +33,7 @@ def test_a_simulation_is_begun_looked_at_and_goes_stale(admin: Client, policy: A
         and "hx-trigger" not in response
         and "data-stale" not in response
     )
-    assert "Checked 1 call\n" in admin.get("/policy/draft/").content.decode()
+    assert "Checked 1 call\n" in admin.get("/policy/").content.decode()
     policy_draft.remove_rule("no-push")
     assert "data-stale" in admin.get(f"/policy/simulations/{job.id}/", headers=HX).content.decode()
 

@@ -23,6 +23,7 @@ class PolicyDifference:
     before: str = ""
     after: str = ""
     fields: tuple[str, ...] = ()  # changes that are not in the sentence
+    effect: str = ""  # of a rule; settings have none
 
 
 def compare_documents(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> list[PolicyDifference]:
@@ -68,9 +69,9 @@ def _index_rules(document: Mapping[str, Any]) -> dict[str, _DescribedRule]:
 
 def _compare_rules(name: str, old: _DescribedRule | None, new: _DescribedRule | None) -> PolicyDifference | None:
     if old is None:
-        return PolicyDifference("added", name, after=new.sentence if new else "")
+        return PolicyDifference("added", name, after=new.sentence, effect=new.rule["effect"]) if new else None
     if new is None:
-        return PolicyDifference("removed", name, before=old.sentence)
+        return PolicyDifference("removed", name, before=old.sentence, effect=old.rule["effect"])
     fields = [
         f"{_LABELS.get(field, field)}: {_format_value(old.get_value(field))} → {_format_value(new.get_value(field))}"
         for field in sorted({*old.rule, *new.rule} - {"id", *_CONDITIONS})
@@ -82,7 +83,7 @@ def _compare_rules(name: str, old: _DescribedRule | None, new: _DescribedRule | 
     if old.sentence == new.sentence or _SHORTENED.search(old.sentence + new.sentence):
         for field in _CONDITIONS:
             fields += _compare_conditions(field, old.get_value(field), new.get_value(field))
-    return PolicyDifference("changed", name, old.sentence, new.sentence, tuple(fields))
+    return PolicyDifference("changed", name, old.sentence, new.sentence, tuple(fields), new.rule["effect"])
 
 
 def _compare_conditions(place: str, old: Any, new: Any) -> Iterator[str]:
