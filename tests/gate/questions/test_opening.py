@@ -123,6 +123,7 @@ def ask(source: Source, run: str, call_id: str) -> str:
         return refusal.code
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 @pytest.mark.parametrize("seed", range(12))
 def test_questions_are_refused_exactly_while_as_many_wait(
