@@ -51,10 +51,10 @@ class RuleRow:
     decides: int = 0  # past calls that this rule would decide in another way than today
 
     @property
-    def rest(self) -> str:
+    def conditions(self) -> str:
         """Return the sentence after its effect; "" where it is no sentence."""
-        effect, _, rest = self.sentence.partition(" ")
-        return rest if effect.lower() == self.effect else ""
+        effect, _, conditions = self.sentence.partition(" ")
+        return conditions if effect.lower() == self.effect else ""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def describe_rule(document: dict[str, Any]) -> str:
 
 
 def list_draft_rows(review: DraftReview, hits: RuleHits, decides: Mapping[str, int]) -> list[RuleRow]:
-    """Return the draft's rows with their changes, and those of the active version that it removes.
+    """Return the rows of the draft and of the rules that it removes.
 
     An invalid rule shows its JSON, to be fixed. `decides`: how many past calls each rule would decide differently.
     """

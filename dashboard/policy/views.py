@@ -40,7 +40,7 @@ def handle_unreadable_version(view: Callable[..., HttpResponse]) -> Callable[...
 @needs()
 @handle_unreadable_version
 def policy(request: HttpRequest) -> HttpResponse:
-    """Show the policy in sentences: to those who may edit it the draft, with its changes."""
+    """Show the policy in sentences; editors see the draft with its changes."""
     if request.user.has_perm(EDIT_POLICY):
         return render_editable_policy(request)
     version = PolicyVersion.objects.filter(active=True).first()
@@ -58,7 +58,7 @@ def policy(request: HttpRequest) -> HttpResponse:
 def render_editable_policy(
     request: HttpRequest, *, message: str = "", status: int = 200, import_form: ImportForm | None = None
 ) -> HttpResponse:
-    """Return the page with the draft: its sentences, its changes, and what activating it would change.
+    """Return the page with the draft and what activating it would change.
 
     Without changes, the draft is the active version. `message` says why something was refused.
     """

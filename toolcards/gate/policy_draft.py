@@ -188,9 +188,9 @@ def set_rule_enabled(rule_id: str, is_enabled: bool, *, author: str) -> bool:
 
 @transaction.atomic
 def restore_rule(rule_id: str, *, author: str) -> bool:
-    """Give a draft rule its active form, or remove it; return whether it existed.
+    """Give a draft rule its active form, or remove it.
 
-    Raises UnreadablePolicy if the active version cannot be read.
+    Returns whether it existed; raises UnreadablePolicy if the active version cannot be read.
     """
     version = PolicyVersion.objects.filter(active=True).first()
     rules = load_document(version).get("rules", ()) if version else ()

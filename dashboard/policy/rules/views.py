@@ -106,7 +106,7 @@ def switch_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
 @require_POST
 @needs(EDIT_POLICY)
 def set_effect(request: HttpRequest, rule_id: str) -> HttpResponse:
-    """Change the effect of a rule of the draft, unless the rule would have none then."""
+    """Change the effect of a draft rule; refuse one without consequence."""
     row = get_object_or_404(DraftRule, rule_id=rule_id)
     rule = policy_draft.build_rule_document(row) | {"effect": request.POST.get("effect", "")}
     try:
@@ -127,7 +127,7 @@ def set_effect(request: HttpRequest, rule_id: str) -> HttpResponse:
 @needs(EDIT_POLICY)
 @handle_unreadable_version
 def restore_rule(request: HttpRequest, rule_id: str) -> HttpResponse:
-    """Take back what the draft changes about a rule."""
+    """Revoke what the draft changes about a rule."""
     if not policy_draft.restore_rule(rule_id, author=request.user.get_username()):
         raise Http404
     return redirect("policy")

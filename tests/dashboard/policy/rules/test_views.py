@@ -48,8 +48,8 @@ def test_the_effect_of_a_sentence_is_changed_in_its_place(admin: Client, first: 
     assert policy_store.get_active_version_number() == 1
     page = admin.get("/policy/").content.decode()
     assert 'data-changes="1"' in page and "<del>Ask when the tool’s kind is delete.</del>" in page
-    refused = admin.post("/policy/rules/ask-delete/effect/", {"effect": "maybe"})
-    assert refused.status_code == 422 and "ask-delete was not changed" in refused.content.decode()
+    response = admin.post("/policy/rules/ask-delete/effect/", {"effect": "maybe"})
+    assert response.status_code == 422 and "ask-delete was not changed" in response.content.decode()
     assert admin.post("/policy/rules/none/effect/", {"effect": "deny"}).status_code == 404
 
 
@@ -59,8 +59,8 @@ def test_an_effect_that_could_never_decide_is_refused_with_the_rule_that_wins(
     match = {"tool": ["Bash"]}
     rules = [{"id": "no-shell", "effect": "deny", "match": match}, {"id": "shell", "effect": "deny", "match": match}]
     policy_draft.replace_draft({"v": 1, "rules": rules}, author="a test")
-    refused = admin.post("/policy/rules/shell/effect/", {"effect": "allow"})
-    assert refused.status_code == 422 and "since no-shell would win each time" in refused.content.decode()
+    response = admin.post("/policy/rules/shell/effect/", {"effect": "allow"})
+    assert response.status_code == 422 and "since no-shell would win each time" in response.content.decode()
     assert [rule["effect"] for rule in policy_draft.load_draft()["rules"]] == ["deny", "deny"]
 
 
