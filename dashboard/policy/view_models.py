@@ -140,7 +140,7 @@ def describe_rule(document: dict[str, Any]) -> str:
 
 
 def list_draft_rows(review: DraftReview, hits: RuleHits, decides: Mapping[str, int]) -> list[RuleRow]:
-    """Return the rows of the draft and of the rules that it removes.
+    """Return the draft rows, and those of rules that it removes.
 
     An invalid rule shows its JSON, to be fixed. `decides`: how many past calls each rule would decide differently.
     """
