@@ -26,7 +26,7 @@ from toolcards.audit import anchor_line, witnesses
 from toolcards.audit.anchor_line import GENESIS, Anchor, End, InvalidAnchor
 from toolcards.audit.rows import AuditRow, is_of_first_version
 from toolcards.encryption import derive_key
-from toolcards.files import replace_file
+from toolcards.files import read_file, replace_file
 from toolcards.outages import is_system_fault
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ def get_path() -> Path:
 def read() -> Anchor | None:
     """Return the anchor in the file, None without a file; raises InvalidAnchor."""
     try:
-        return parse_anchor(get_path().read_text())
+        return parse_anchor(read_file(get_path()))
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError):

@@ -22,7 +22,7 @@ from toolcards.audit.anchor import Anchor, End, InvalidAnchor
 from toolcards.audit.anchor_line import GENESIS
 from toolcards.audit.rows import AuditHead, AuditRow, hash_row, is_of_first_version
 from toolcards.encryption import derive_key
-from toolcards.files import replace_file
+from toolcards.files import read_file, replace_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ def _store_result(result: VerificationResult) -> None:
 def _read_result() -> StoredResult | None:
     """Return the stored result, None if it is missing or not signed by this server."""
     try:
-        signed_text = json.loads(get_path().read_text())
+        signed_text = json.loads(read_file(get_path()))
         keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
         if not any(hmac.compare_digest(_sign(key, signed_text["text"]), signed_text["sig"]) for key in keys):
             return None
