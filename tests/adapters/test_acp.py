@@ -232,6 +232,9 @@ REPORTS = [
      [f.OutputFailed("c", "text", "exit_status")]),
     ("an interrupted failure", report("failed", rawOutput={"metadata": {"interrupted": True}}),
      [f.CallClosed("c", "aborted")]),
+    ("a terminal that was killed",
+     report("failed", _meta={"terminal_exit": {"terminal_id": "t", "exit_code": None, "signal": "SIGTERM"}}),
+     [f.SnapshotReceived("c", "ended by SIGTERM", "ended by SIGTERM")]),
     ("canceled, in version 2", report("cancelled"), [f.CallClosed("c", "aborted")]),
     ("a status of the future", report("paused", rawOutput="x"), []),
 ]  # fmt: skip

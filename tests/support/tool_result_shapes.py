@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -23,6 +24,9 @@ def wrap(*blocks: Any) -> list[Any]:
 OUTPUTS: list[tuple[str, Any, Any]] = [
     ("any: text", "done", "done"), ("any: empty text", "", ""), ("any: nothing", None, None), ("any: zero", 0, 0),
     ("any: false", False, False), ("any: an object", {"rows": [1]}, {"rows": [1]}), ("any: a list", [1, 2], [1, 2]),
+    ("LangChain: blocks in a text", json.dumps([A, IMAGE]), [A, IMAGE]),
+    ("any: a document of text blocks", json.dumps([A]), json.dumps([A])),
+    ("any: a cut one", '[{"type": "te', '[{"type": "te'),
     ("MCP: one text", {"content": [A]}, "part 1"), ("MCP: two texts", {"content": [A, B]}, "part 1\npart 2"),
     ("MCP: no content", {"content": []}, []), ("MCP: a picture", {"content": [IMAGE]}, [IMAGE]),
     ("MCP: text and picture", {"content": [A, IMAGE]}, [A, IMAGE]),
@@ -94,6 +98,7 @@ FAILURES: list[tuple[str, Any, str]] = [
     ("any: an empty list", [], ""), ("any: a number", 7, "7"), ("any: message", {"message": "no"}, "no"),
     ("any: error", {"error": "no"}, "no"), ("any: error with message", {"error": {"message": "no", "code": 5}}, "no"),
     ("any: errors", {"errors": [{"message": "a"}, {"message": "b"}]}, "a\nb"), ("any: detail", {"detail": "no"}, "no"),
+    ("Codex: ended by a signal", {"stdout": "", "exit_code": None, "signal": "SIGKILL"}, "ended by SIGKILL"),
     ("any: a list of texts", ["a", "b"], "a\nb"), ("any: an object without words", {"code": 5}, '{"code": 5}'),
     ("MCP: blocks", {"content": [A, B], "isError": True}, "part 1\npart 2"),
     ("MCP: structured error", {"content": [A], "structuredContent": {"code": "E"}, "isError": True},

@@ -247,9 +247,9 @@ def _read_content(update: Payload) -> Any:
 
 def _get_words(update: Payload) -> str:
     """Return the text of a failure: of the raw output, else what the agent shows, else what its terminal wrote."""
-    terminal = _get_object(_get_object(update, "_meta"), "terminal_output")
-    raw, error = update.get("rawOutput"), _get_object(update, "rawOutput").get("error")
-    parts = (error, raw, update.get("content"), terminal.get("data"))
+    meta, raw = _get_object(update, "_meta"), update.get("rawOutput")
+    words, end = _get_object(meta, "terminal_output").get("data"), meta.get("terminal_exit")
+    parts = (_get_object(update, "rawOutput").get("error"), raw, update.get("content"), words, end)
     return next((text for part in parts if (text := results.format_result(part))), "")
 
 

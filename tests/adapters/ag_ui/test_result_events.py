@@ -42,6 +42,7 @@ RESULTS = [
      f.OutputFailed("c", "boom")),
     ("TanStack, another state", {"metadata": {"tanstack": {"state": "output-available"}}},
      f.OutputReady("c", "text", "m")),
+    ("an empty failure", {"state": "output-error", "content": '{"error":""}'}, f.OutputFailed("c", "")),
     ("a state of its own", {"state": "output-error"}, f.OutputFailed("c", "text")),
     ("a state that is no text", {"state": ["output-error"]}, f.OutputReady("c", "text", "m")),
     ("a failure in parts", {"state": "output-error", "content": [{"text": "a"}, {"image": 1}, 5, {"text": "b"}]},

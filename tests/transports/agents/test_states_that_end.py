@@ -424,6 +424,8 @@ async def test_a_story_ends_as_written(protocol: str, bodies: list[list[Frame]],
 NOTHING = [
     ("claude-code", [{"session_id": "r", "hook_event_name": "SessionStart", "source": "startup"}]),
     ("claude-code", [{"session_id": "r", "hook_event_name": name} for name in ("SessionStart", "SessionEnd")]),
+    ("claude-code", [{"session_id": "r", "hook_event_name": name} for name in ("SessionStart", "Stop", "SessionEnd")]),
+    ("claude-code", [{"session_id": "r", "hook_event_name": "SubagentStop", "agent_id": "a"}]),
     ("acp", [{"dir": ">", "msg": {"id": 0, "method": "initialize", "params": {}}}]),
     ("acp", [{"dir": ">", "msg": {"id": 1, "method": "session/new", "params": {"cwd": "/"}}}]),
 ]

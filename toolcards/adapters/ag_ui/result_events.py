@@ -103,7 +103,7 @@ def _read_results(messages: list[dict[str, Any]]) -> Facts:
 def _get_message(content: str | list[Any]) -> str:
     """Return the message of a failure; TanStack and others wrap it as `{"error": …}`."""
     payload = strict.parse_or_keep(content) if isinstance(content, str) else content
-    is_wrapped = isinstance(payload, list) or (isinstance(payload, dict) and bool(payload.get("error")))
+    is_wrapped = isinstance(payload, list) or (isinstance(payload, dict) and "error" in payload)
     return format_result(payload) if is_wrapped else str(content)
 
 

@@ -11,6 +11,7 @@ happen: equal titles, commands shown as differences or edits of unknown kind may
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,7 @@ _NO_WORDS = frozenset({"isError", "_meta", "resultType", "metadata", *_EXIT_CODE
 _PARTS = ("title", "kind", "content", "locations")
 _UNREPORTED = "rawInput"  # null in a described input that does not say everything
 _DEEPEST = 12
+_BLOCKS_AS_TEXT = re.compile(r'\s*\[\s*\{\s*"type"\s*:\s*"')  # libraries that pass on texts alone write blocks as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ def read_result(value: Any) -> ToolResult:
     if isinstance(value, dict) and _reports_error(value):
         is_known = {name for name, part in value.items() if not _is_wordless(part)} <= _ENVELOPE
         return ToolResult(find_media(value) if is_known else value, format_result(_get_failed_part(value)))
+    if isinstance(value, str):
+        return ToolResult((find_media(parse(value)[1]) if _BLOCKS_AS_TEXT.match(value) else None) or value)
     blocks = _list_blocks(value)
     return ToolResult(value if blocks is None else _join_blocks(blocks))
 
@@ -86,9 +90,8 @@ def format_result(value: Any) -> str:
         return f"{text}\n{json.dumps(structured_value, ensure_ascii=False)}"
     if text or value is None or isinstance(value, str):
         return text
-    exit_code = find_exit_code(value)
-    if exit_code is not None:
-        return f"exit code {exit_code}"
+    if ending := _describe_exit(value):
+        return ending
     parts: Any = value
     if isinstance(value, list):
         parts = [part for part in value if not _is_block(part)]
@@ -112,6 +115,14 @@ def find_exit_code(value: Any) -> int | None:
     """Return the exit code that a result of a program names."""
     codes = [value[name] for name in _EXIT_CODES if type(value.get(name)) is int] if isinstance(value, dict) else []
     return codes[0] if codes else None
+
+
+def _describe_exit(value: Any) -> str:
+    """Return how a program without output ended, "" if the result does not say so."""
+    exit_code, signal = find_exit_code(value), value.get("signal") if isinstance(value, dict) else None
+    if exit_code is None and isinstance(signal, str) and signal:
+        return f"ended by {signal}"
+    return "" if exit_code is None else f"exit code {exit_code}"
 
 
 def _find_text(value: Any, depth: int) -> str:

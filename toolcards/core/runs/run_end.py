@@ -44,6 +44,13 @@ def is_repeated_end(fact: f.RunEnded, context: RunContext) -> bool:
     return fact.again or (context.ended == "error" and is_same_run)
 
 
+def ends_nothing(fact: f.AnyFact) -> bool:
+    """Return whether the fact is no news of a run without calls: a good end, or the end of a turn."""
+    if isinstance(fact, f.RunEnded):
+        return fact.outcome in {"ok", "unreported"}
+    return isinstance(fact, (f.CallClosed, f.StepFinished))
+
+
 def ends_run(fact: f.RunEnded, context: RunContext) -> bool:
     """Return whether this is the end of the run itself.
 

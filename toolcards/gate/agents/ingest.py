@@ -14,7 +14,7 @@ from toolcards.core.calls.card import Card
 from toolcards.core.calls.reducer.approval_handlers import add_requested_input
 from toolcards.core.policy.decision import AskTerms
 from toolcards.core.runs import sequence_set
-from toolcards.core.runs.run_end import ends_run
+from toolcards.core.runs.run_end import ends_nothing, ends_run
 from toolcards.core.runs.sequence_set import SequenceNumber, TooManyGaps
 from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.gate import policy_store
@@ -69,10 +69,8 @@ class Stream(StreamQueue):
 
     def _has_no_facts(self) -> bool:
         """Return whether the batch says no more than that all is well and over."""
-        return all(
-            type(content) is list and all(type(fact) is f.RunEnded and fact.outcome == "ok" for fact in content)
-            for content, _, _ in self._batch
-        )
+        contents = [content for content, _, _ in self._batch]
+        return all(type(content) is list and all(map(ends_nothing, content)) for content in contents)
 
     def _start_run(self, tx: Transaction, memory: RunMemory) -> None:
         """Start the log of a run with its start, whether or not the protocol reports one."""
