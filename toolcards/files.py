@@ -23,7 +23,10 @@ def replace_file(target: Path, text: str) -> None:
 
 
 def read_file(path: Path) -> str:
-    """Return the text of a file without a new time of access, which an idle server would write to the disk."""
+    """Return the text of a file, and leave its time of access.
+
+    An idle server would write a new one to the disk.
+    """
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOATIME", 0))
     except PermissionError:  # the file of another user, or not readable

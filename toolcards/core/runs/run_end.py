@@ -45,7 +45,7 @@ def is_repeated_end(fact: f.RunEnded, context: RunContext) -> bool:
 
 
 def ends_nothing(fact: f.AnyFact) -> bool:
-    """Return whether the fact is no news of a run without calls: a good end, or the end of a turn."""
+    """Return whether a fact alone begins no run: a good end."""
     if isinstance(fact, f.RunEnded):
         return fact.outcome in {"ok", "unreported"}
     return isinstance(fact, (f.CallClosed, f.StepFinished))
