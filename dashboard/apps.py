@@ -14,5 +14,4 @@ class DashboardConfig(AppConfig):
         """Register system checks and signal receivers."""
         from dashboard import checks  # noqa: F401
         from dashboard.accounts import audit_signals, sign_in_log  # noqa: F401
-        from dashboard.notifications import push_endings  # noqa: F401
         from dashboard.serving import page_handler  # noqa: F401

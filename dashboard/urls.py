@@ -9,7 +9,6 @@ from dashboard import web_app
 from dashboard.accounts import sign_in_views, token_views
 from dashboard.accounts import views as accounts
 from dashboard.accounts.access import allow_anyone, needs
-from dashboard.audit import api as audit_api
 from dashboard.audit import views as audit
 from dashboard.help import views as help_pages
 from dashboard.inbox import batch, history, vote_api
@@ -144,7 +143,7 @@ CONNECTING = [
 AUDIT = [
     path("settings/audit/", audit.audit, name="audit"),
     path("settings/audit/verify/", audit.verify_trail, name="audit-verify"),
-    path("api/v1/audit", audit_api.list_rows),
+    path("api/v1/audit", audit.list_rows),
     path("settings/audit/export/", audit.export_trail, name="audit-export"),
     path("calls/<str:public_id>/reveal", audit.reveal_call, name="reveal"),
 ]

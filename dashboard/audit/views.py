@@ -11,13 +11,13 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import Q
-from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard import url_helpers
-from dashboard.accounts.access import READ_AUDIT, needs
+from dashboard.accounts.access import READ_AUDIT, api, needs
 from dashboard.audit.act_sentences import describe_act
 from dashboard.cards import rendering
 from toolcards.audit import verification
@@ -25,6 +25,8 @@ from toolcards.audit.rows import AuditQuerySet, AuditRow
 from toolcards.audit.trail import Act, write_acts
 from toolcards.core.summaries.summary import summarize
 from toolcards.models import Run, ToolCall
+from toolcards.transports.api.api_errors import Problem
+from toolcards.transports.api.read_api import parse_cursor, parse_limit
 from toolcards.transports.background import anchor_copies
 
 READ = READ_AUDIT
@@ -166,3 +168,20 @@ def reveal_call(request: HttpRequest, public_id: str) -> HttpResponse:
     answer = render(request, "audit/revealed.html", {"call": call, "card": html})
     answer["Cache-Control"] = "no-store, private"
     return answer
+
+
+# The audit trail as JSON, for programs of people who may read it.
+@api(READ_AUDIT, "GET")
+def list_rows(request: HttpRequest) -> HttpResponse:
+    """Return a page of matching rows, newest first."""
+    try:
+        limit, cursor = parse_limit(request.GET), parse_cursor(request.GET)
+    except Problem as problem:
+        return JsonResponse(problem.body, status=problem.status)
+    filters = {name: request.GET.get(name, "").strip()[:200] for name in (*FILTERS, "about", "since", "until")}
+    rows = filter_rows(filters).order_by("-seq")
+    if cursor:
+        rows = rows.filter(seq__lt=cursor[0])
+    page = list(rows[: limit + 1])
+    more = str(page[limit - 1].seq) if len(page) > limit else None
+    return JsonResponse({"rows": [serialize_row(row) for row in page[:limit]], "next": more})

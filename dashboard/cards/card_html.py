@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from django.utils.safestring import SafeString
 
 from dashboard import url_helpers
-from dashboard.cards.icons import render_icon
+from dashboard.cards.labels import render_icon
 from dashboard.cards.payloads.ansi import render_colors
 from dashboard.cards.payloads.body import render_body
 from dashboard.cards.payloads.command_line import NO_COMMAND, CommandLine

@@ -19,7 +19,7 @@ from dashboard.cards.lasting_offers import LastingOffer, list_lasting_offers
 from dashboard.cards.payloads import excerpts
 from dashboard.cards.payloads.command_line import CommandLine
 from dashboard.cards.payloads.excerpts import Excerpt
-from dashboard.cards.payloads.input_changes import diff_lines
+from dashboard.cards.payloads.patch import diff_lines
 from dashboard.cards.times import Segment, compute_segments, format_duration
 from dashboard.inbox.order import compute_place, read_requested_ms
 from toolcards.client.common import error_codes

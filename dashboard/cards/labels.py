@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
+
+from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from toolcards.client.common import error_codes
 from toolcards.core.calls.card import Card, CardError, ToolCallState
@@ -277,3 +282,14 @@ def describe_review(card: Card) -> ReviewLine | None:
     answer = review["answer"]
     words = _WORDS.get(answer, _WORDS[""]).format(review["by"])
     return ReviewLine(answer or "failed", words, review["reason"], review["note"], review["prompt_sha256"])
+
+
+# Icons as HTML.
+@lru_cache(maxsize=512)
+def render_icon(name: str, classes: str = "") -> SafeString:
+    """Return an icon of the sprite.
+
+    The text next to it has its meaning.
+    """
+    sprite = static("vendor/lucide/sprite.svg")
+    return format_html('<svg class="icon {}" aria-hidden="true"><use href="{}#i-{}"/></svg>', classes, sprite, name)

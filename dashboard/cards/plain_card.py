@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from dashboard.cards.card_html import CardHtml
 from dashboard.cards.card_view import CardView
-from dashboard.cards.icons import render_icon
+from dashboard.cards.labels import render_icon
 from dashboard.cards.safe_text import mark_html
 from dashboard.cards.times import render_time
 from toolcards.core.calls.card import ToolCallState

@@ -7,22 +7,50 @@ import json
 import re
 import time
 from collections.abc import Callable
+from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
+from django.contrib.auth.signals import user_logged_out
 from django.db import transaction
+from django.db.models.signals import post_save
+from django.dispatch import receiver
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.accounts.access import get_signed_in_person, needs
+from dashboard.accounts.guessing import devices
 from dashboard.notifications.forms import BrowserForm, SeverityForm
-from dashboard.notifications.push_endings import digest_device
 from toolcards.audit.trail import Act, write_acts
 from toolcards.encryption import DecryptionError
 from toolcards.models import Delivery, PushBrowser
-from toolcards.models.push import PUSH
+from toolcards.models.notifications import PUSH
 from toolcards.notifications import formats, push, subscriptions, vapid
+
+
+# Ends push notifications where a person signs out, or is deactivated.
+def digest_device(request: HttpRequest, person: User) -> str:
+    """Return a digest of the browser's cookie, "" without one."""
+    device = devices.find_device(request, person.pk)
+    return hashlib.sha256(device.encode()).hexdigest() if device else ""
+
+
+@receiver(user_logged_out)
+def delete_browser_signed_out(sender: Any, request: HttpRequest, user: User | None, **kwargs: Any) -> None:
+    """Delete the person's row of the browser that signs out."""
+    device = digest_device(request, user) if user is not None else ""
+    if device and PushBrowser.objects.filter(person=user, device=device).delete()[0]:
+        subscriptions.clear_cache()
+
+
+@receiver(post_save, sender=settings.AUTH_USER_MODEL)
+def delete_browsers_of_inactive(sender: Any, instance: User, **kwargs: Any) -> None:
+    """Delete the browsers of a person who was deactivated."""
+    if not instance.is_active and PushBrowser.objects.filter(person=instance).delete()[0]:
+        transaction.on_commit(subscriptions.clear_cache)
+
 
 MAX_BROWSERS = 10  # of one person
 _AGENTS = (

@@ -13,7 +13,7 @@ from django.db.models import Count
 from dashboard.cards import labels
 from dashboard.cards.rendering import CardForm
 from dashboard.cards.times import format_duration
-from dashboard.cards.trace import skipped_frames
+from dashboard.cards.trace import step_log
 from dashboard.search.filters import NO_RESULT_WORD, CallFilters, CallListPage, RunFilters
 from dashboard.search.search_terms import NO_RESULT
 from toolcards.core.calls.card import ToolCallState
@@ -169,4 +169,4 @@ def build_run_header(run: Run) -> dict[str, Any]:
         cursor.execute(_AGENTS, [run.pk])
         agents = sorted(agent for (agent,) in cursor.fetchall())
     context = {"run": run, "row": build_run_row(run), "agents": agents}
-    return context | {"skipped": skipped_frames.describe_skipped_frames(run.skipped_frames)}
+    return context | {"skipped": step_log.describe_skipped_frames(run.skipped_frames)}

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts.access import KEYS, needs
 from dashboard.cards import labels
-from dashboard.cards.trace import skipped_frames as skipped
+from dashboard.cards.trace import step_log as skipped
 from dashboard.sources.control import describe_control, load_yesterday
 from dashboard.sources.forms import KeyForm
 from toolcards import connect, gate, hooks

@@ -14,7 +14,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from dashboard import url_helpers
-from dashboard.cards import icons, labels, rendering, safe_text, times
+from dashboard.cards import labels, rendering, safe_text, times
 from dashboard.cards.rendering import CardForm
 from dashboard.runs.tables import StatePart
 from toolcards import __version__
@@ -23,7 +23,7 @@ from toolcards.core.calls.questions import Question, is_readable_form, read_mess
 from toolcards.models import ToolCall
 
 register = template.Library()
-register.simple_tag(icons.render_icon, name="icon")
+register.simple_tag(labels.render_icon, name="icon")
 register.simple_tag(times.render_time, name="moment")
 register.filter("iso", times.format_iso)
 register.filter("utc", times.format_clock)

@@ -34,5 +34,5 @@ def test_a_start_registers_checks_and_receivers() -> None:
     assert audit in list_receivers(signals.pre_save, User) & list_receivers(signals.pre_save, Group)
     for signal in (auth_signals.user_logged_in, auth_signals.user_logged_out, auth_signals.user_login_failed):
         assert log in list_receivers(signal)
-    assert "dashboard.notifications.push_endings" in list_receivers(auth_signals.user_logged_out)
+    assert "dashboard.notifications.push_views" in list_receivers(auth_signals.user_logged_out)
     assert "dashboard.serving.page_handler" in list_receivers(request_finished)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ from toolcards.audit.rows import AuditRow
 from toolcards.core.calls import facts as f
 from toolcards.models import Delivery, Webhook
 from toolcards.notifications import dispatcher, retries, subscriptions, webhooks
-from toolcards.transports.background.rounds import run_rounds
+from toolcards.notifications.dispatcher import get_quiet_end
+from toolcards.transports.background.scheduler import run_rounds
 
 
 @pytest.fixture
@@ -150,3 +152,11 @@ async def _reached(true: Any) -> None:
     async with asyncio.timeout(PATIENCE):
         while not true():
             await asyncio.sleep(0.02)
+
+
+def test_quiet_hours_hold_back_what_is_not_critical() -> None:
+    webhook = Webhook(format="slack", quiet_from="22:00", quiet_to="07:00", zone="Europe/Rome")
+    night = datetime(2026, 1, 10, 23, 30, tzinfo=UTC).timestamp()  # 00:30 in Rome
+    assert get_quiet_end(webhook, "high", night) == night + 6.5 * 3600
+    assert get_quiet_end(webhook, "critical", night) == 0
+    assert get_quiet_end(webhook, "high", night + 8 * 3600) == 0

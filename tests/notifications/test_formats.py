@@ -7,8 +7,11 @@ import json
 from typing import Any
 
 import pytest
+from django.core import mail as outbox
 
-from toolcards.notifications import formats
+from toolcards.core.calls import facts as f
+from toolcards.models import Webhook
+from toolcards.notifications import dispatcher, formats
 
 NASTY = "<b>@everyone</b> *x* [a](https://evil.example) \u202e\u0000"
 
@@ -66,3 +69,14 @@ def test_discord_mentions_no_one_and_slack_renders_no_markup() -> None:
     assert {block["text"]["type"] for block in slack["blocks"] if "text" in block} == {
         "plain_text"
     } and "<b>" not in slack["text"]
+
+
+def test_mail_is_sent_as_plain_text_with_a_link(db: None, a_run: Any) -> None:
+    Webhook.objects.create(
+        name="m", format="email", to="ops@example.com, ann@example.com", events='["tool.execute.error"]'
+    )
+    a_run("r", f.InputReady("c", "bash", {}, True), f.OutputFailed("c", "broke\r\nBcc: x@example.com"))
+    dispatcher.send_due()
+    (message,) = outbox.outbox
+    assert message.to == ["ops@example.com", "ann@example.com"] and "/runs/r/" in message.body
+    assert "\n" not in message.subject and not message.bcc

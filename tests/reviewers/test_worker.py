@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.support.gating import activate, vote
-from tests.support.reviewers import NAME, FakeModel, build_policy, reply, run_model
+from tests.support.reviewers import NAME, FakeModel, answer_review, build_policy, fail_review, reply, run_model
 from tests.support.server import PATIENCE, Server, until
 from toolcards import gate
+from toolcards.audit.rows import AuditRow
 from toolcards.models import Approval, Review, Source
 from toolcards.reviewers import worker
 
@@ -199,3 +200,50 @@ def test_a_reviewer_with_an_open_circuit_is_not_asked(
         assert outcome.is_failure is (number < 3), outcome
         gate.record_review(outcome)
     assert "three times" in Review.objects.latest("pk").note
+
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def review_each(source: Source, *outcomes: str) -> None:
+    """Ask and review one call for each outcome: an answer, or "" for a failure."""
+    for outcome in outcomes:
+        call = f"c{Review.objects.count()}"
+        gate.decide(source, gate.DecisionRequest("r", call, "bash", {"command": call}))
+        answer_review(outcome) if outcome else fail_review()
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "is_open"),
+    [
+        (("", "", ""), True), (("allow", "", "", ""), True), (("", ""), False), (("", "", "ask"), False),
+        (("", "", "deny", ""), False), (("", "ask", "", ""), False), ((), False),
+    ],
+)  # fmt: skip
+def test_three_failures_in_a_row_open_the_circuit(
+    source: Source, policy: Any, an_approver: Any, outcomes: tuple[str, ...], is_open: bool
+) -> None:
+    policy(build_policy())
+    review_each(source, *outcomes)
+    assert (worker.get_end_of_pause(NAME) > time.time()) is is_open
+    assert worker.get_end_of_pause("another") == 0.0
+
+
+def test_after_the_pause_one_question_tries_it(source: Source, policy: Any, an_approver: Any) -> None:
+    policy(build_policy())
+    review_each(source, "", "", "")
+    for call in ("x", "y"):
+        gate.decide(source, gate.DecisionRequest("r", call, "bash", {"command": call}))
+    first, second = Review.objects.filter(state="open").order_by("pk")
+    now = time.time()
+    assert not worker.may_ask(first, now) and worker.may_ask(first, now + worker.PAUSE + 1)
+    Review.objects.take(first.pk, now)
+    assert not worker.may_ask(second, now + worker.PAUSE + 1)
+
+
+def test_an_admin_ends_the_pause(source: Source, policy: Any, an_approver: Any) -> None:
+    policy(build_policy())
+    review_each(source, "", "", "")
+    worker.reset(NAME, "ann")
+    assert worker.get_end_of_pause(NAME) == 0.0
+    assert AuditRow.objects.get(act="reviewer.reset").details == {"reviewer": NAME}

@@ -8,10 +8,9 @@ that NUL and lone surrogates in text from agents survive in any database.
 from toolcards.audit.rows import AuditHead, AuditRow  # Django looks for tables here
 from toolcards.models.approvals import ANSWERED_STATES, Approval, ApprovalQuerySet, Grant, GrantQuerySet, Review, Vote
 from toolcards.models.calls import SourceDay, ToolCall, ToolCallQuerySet, _shown_cards
-from toolcards.models.notifications import Delivery, Webhook
+from toolcards.models.notifications import Delivery, PushBrowser, PushKey, Webhook
 from toolcards.models.people import PersonalToken, SavedFilter
 from toolcards.models.policies import BreakGlass, Draft, DraftRule, KillSwitch, PolicyVersion
-from toolcards.models.push import PushBrowser, PushKey
 from toolcards.models.runs import (
     AmbiguousRun,
     Event,

@@ -12,7 +12,9 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.db import connections, transaction
 
@@ -21,12 +23,33 @@ from toolcards.audit.trail import Act, write_acts
 from toolcards.core.calls import tool_events as h
 from toolcards.database import is_transient, report_outage
 from toolcards.models import ToolCall
-from toolcards.models.notifications import KEEP_DAYS, PLUGIN, Delivery, Webhook
-from toolcards.models.push import PUSH
-from toolcards.notifications import formats, mail, push, subscriptions, webhooks
-from toolcards.notifications.quiet_hours import get_quiet_end
+from toolcards.models.notifications import KEEP_DAYS, PLUGIN, PUSH, Delivery, Webhook
+from toolcards.notifications import formats, push, subscriptions, webhooks
 from toolcards.notifications.retries import BROWSER_BACKOFF, finish, retry
 from toolcards.notifications.webhooks import NotDelivered, UnsafeUrl
+
+
+# Quiet hours: until when a notification to people waits.
+def get_quiet_end(webhook: Webhook, severity: str, now: float) -> float:
+    """Return the end of the current quiet hours, 0 for none.
+
+    `critical` notifications are never delayed, nor are those in the `webhook` format.
+    """
+    if not webhook.quiet_from or not webhook.quiet_to or severity == "critical" or webhook.format == "webhook":
+        return 0
+    local_time = datetime.fromtimestamp(now, ZoneInfo(webhook.zone))
+    start, end = (_parse_minute(local_time, text) for text in (webhook.quiet_from, webhook.quiet_to))
+    minute = local_time.hour * 60 + local_time.minute
+    is_quiet = start <= minute < end if start <= end else minute >= start or minute < end
+    if not is_quiet or start == end:
+        return 0
+    return now + ((end - minute) % 1440) * 60 - local_time.second
+
+
+def _parse_minute(local_time: datetime, text: str) -> int:
+    hour, _, minute = text.partition(":")
+    return int(hour) * 60 + int(minute or 0)
+
 
 log = logging.getLogger(__name__)
 LEASE = 30.0  # seconds for which a process holds a delivery
@@ -224,7 +247,7 @@ def _send_chat(delivery: Delivery, webhook: Webhook) -> int:
 
 def _send_mail(delivery: Delivery, webhook: Webhook) -> int:
     try:
-        mail.send(webhook.to, formats.build_message(delivery.decoded_payload, delivery.severity))
+        formats.send(webhook.to, formats.build_message(delivery.decoded_payload, delivery.severity))
     except OSError as error:  # also the base of smtplib's errors
         raise NotDelivered(f"The mail server did not accept it: {type(error).__name__}.") from error
     return 250

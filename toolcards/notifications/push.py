@@ -19,7 +19,7 @@ from django.core.exceptions import ObjectDoesNotExist
 from toolcards.core.calls import tool_events as h
 from toolcards.encryption import UnreadableText
 from toolcards.models import Approval, Delivery, PushBrowser
-from toolcards.models.push import PUSH
+from toolcards.models.notifications import PUSH
 from toolcards.notifications import formats, vapid, webhooks
 from toolcards.notifications.push_encryption import encrypt
 from toolcards.notifications.webhooks import NotDelivered

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from django.conf import settings
 
 from toolcards.encryption import DecryptionError, UnreadableText, derive_key
-from toolcards.models.push import PushKey
+from toolcards.models.notifications import PushKey
 from toolcards.notifications.formats import get_origin
 from toolcards.notifications.push_encryption import decode_base64url, encode_base64url, encode_point
 

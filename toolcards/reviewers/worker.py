@@ -11,16 +11,49 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from django.db import connections
+from django.db.models import Q
 
 from toolcards import gate, outages
+from toolcards.audit.trail import Act, write_acts
 from toolcards.core.policy.reviewer import Reviewer
 from toolcards.core.review.review_question import build_call
 from toolcards.database import report_outage
 from toolcards.encryption import get_redactor
 from toolcards.gate import ReviewOutcome, policy_store
 from toolcards.models import Review
-from toolcards.reviewers import circuit, reviewer_requests
+from toolcards.reviewers import reviewer_requests
 from toolcards.reviewers.reviewer_requests import ReviewFailed, ReviewQuestion
+
+# The circuit breaker: after three failures in a row a reviewer is left alone, and people are asked at once.
+FAILURES = 3  # in a row
+PAUSE = 300.0  # seconds until one question tries it again
+
+
+def get_end_of_pause(reviewer: str) -> float:
+    """Return the end of the pause (epoch seconds), 0 without one."""
+    attempts = Review.objects.filter(Q(is_failure=True) | ~Q(answer=""), reviewer=reviewer, state="done")
+    latest = list(attempts.order_by("-answered_at", "-id").values_list("is_failure", "answered_at")[:FAILURES])
+    is_broken = len(latest) == FAILURES and all(is_failure for is_failure, _ in latest)
+    return float(latest[0][1]) + PAUSE if is_broken else 0.0
+
+
+def may_ask(review: Review, now: float) -> bool:
+    """Return whether the reviewer may be asked now.
+
+    After the pause only one question at a time tries it.
+    """
+    end = get_end_of_pause(review.reviewer)
+    if not end:
+        return True
+    tries = Review.objects.filter(reviewer=review.reviewer, state="asking").exclude(pk=review.pk)
+    return now >= end and not tries.exists()
+
+
+def reset(reviewer: str, actor: str) -> None:
+    """End the pause: failures so far no longer count."""
+    Review.objects.filter(reviewer=reviewer, is_failure=True).update(is_failure=False)
+    write_acts(Act("reviewer.reset", "human", actor, detail={"reviewer": reviewer}))
+
 
 log = logging.getLogger(__name__)
 AT_ONCE = 8  # reviews of one process
@@ -104,6 +137,6 @@ def _explain_skip(review: Review, reviewer: Reviewer | None, now: float) -> str:
         return "The call was answered or withdrawn before."
     if not review.is_shadow and now > review.created_at + reviewer.seconds:
         return "It could not be asked in time."
-    if not circuit.may_ask(review, now):
+    if not may_ask(review, now):
         return "It is not asked at the moment, because it failed three times in a row."
     return ""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dashboard.cards.icons import render_icon
+from dashboard.cards.labels import render_icon
 from dashboard.cards.safe_text import mark_gaps, mark_html
 from toolcards.core.policy.shell.command_lines import SpelledCommand, spell_commands
 

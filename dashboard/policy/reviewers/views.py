@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from django import forms
@@ -12,11 +15,75 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts.access import EDIT_POLICY, needs
-from dashboard.policy.reviewers.comparison import DAYS, ReviewRecord, compare_with_people
 from dashboard.policy.views import handle_unreadable_version
 from toolcards.core.policy.reviewer import DEFAULT_PROMPT, Reviewer
 from toolcards.gate import policy_draft, policy_store
-from toolcards.reviewers import circuit, reviewer_requests
+from toolcards.models import Review
+from toolcards.reviewers import reviewer_requests, worker
+
+# What reviewers answered, next to what people answered about the same calls.
+DAYS = 30
+MAX_REVIEWS = 2_000  # the newest of a reviewer that count
+MAX_DIFFERENCES = 20  # that the page lists
+_APPROVED = frozenset({"approved", "claimed", "succeeded", "failed", "unknown", "expired"})
+_LOOSER = ("allow", "deny")  # what the reviewer would have answered, and what a person did
+
+
+@dataclass
+class ReviewRecord:
+    """The reviews of one reviewer. `agreed` and `differed` count those that a person answered, too."""
+
+    total: int = 0
+    answers: Counter[str] = field(default_factory=Counter)
+    failures: int = 0
+    agreed: int = 0
+    differed: int = 0
+    looser: int = 0  # of those that differ: it would have allowed what a person denied
+    limited: int = 0  # allows that would not count: only people can approve those calls
+    differences: list[tuple[Review, str]] = field(default_factory=list)  # with the answer of the person
+
+
+def compare_with_people(reviewer: Reviewer) -> ReviewRecord:
+    """Return the recent record of a reviewer as it is now."""
+    earliest = time.time() - DAYS * 86_400
+    reviews = Review.objects.filter(
+        reviewer=reviewer.name, reviewer_sha256=reviewer.sha256, state="done", answered_at__gte=earliest
+    )
+    return count_reviews(reviews.select_related("approval__call").order_by("-id")[:MAX_REVIEWS])
+
+
+def count_reviews(reviews: Iterable[Review]) -> ReviewRecord:
+    """Count the reviews, newest first."""
+    record = ReviewRecord()
+    for review in reviews:
+        record.total += 1
+        record.failures += review.is_failure
+        if review.answer:
+            record.answers[review.answer] += 1
+        if review.answer and review.note:
+            record.limited += 1
+            continue
+        person = read_answer_of_person(review)
+        if not person or review.answer not in _LOOSER:
+            continue
+        if person == review.answer:
+            record.agreed += 1
+            continue
+        record.differed += 1
+        record.looser += (review.answer, person) == _LOOSER
+        if len(record.differences) < MAX_DIFFERENCES:
+            record.differences.append((review, person))
+    return record
+
+
+def read_answer_of_person(review: Review) -> str:
+    """Return a person's answer, allow or deny; "" without one."""
+    approval = review.approval
+    if approval.by_kind != "human":
+        return ""
+    if approval.state == "denied":
+        return "deny"
+    return "allow" if approval.state in _APPROVED else ""
 
 
 class ReviewerForm(forms.Form):
@@ -49,7 +116,7 @@ def reviewers(request: HttpRequest) -> HttpResponse:
 
 
 def _render(request: HttpRequest, *, error: str = "", status: int = 200) -> HttpResponse:
-    context = {"rows": _list_rows(), "days": DAYS, "failures": circuit.FAILURES, "error": error}
+    context = {"rows": _list_rows(), "days": DAYS, "failures": worker.FAILURES, "error": error}
     return render(request, "policy/reviewers.html", context, status=status)
 
 
@@ -64,7 +131,7 @@ def _list_rows() -> list[ReviewerRow]:
         ReviewerRow(
             reviewer,
             compare_with_people(reviewer),
-            circuit.get_end_of_pause(name),
+            worker.get_end_of_pause(name),
             reviewer.kind == "command" or bool(reviewer_requests.find_key(reviewer.url)),
             tuple(rule.id for rule in policy.rules if name in (rule.ask.review, rule.ask.shadow_review)),
             ReviewerForm(
@@ -119,6 +186,6 @@ def _find_definition(name: str) -> dict[str, Any]:
 def end_pause(request: HttpRequest, name: str) -> HttpResponse:
     """Ask a reviewer again that failed."""
     _find_definition(name)
-    circuit.reset(name, request.user.get_username())
+    worker.reset(name, request.user.get_username())
     messages.success(request, f"{name} is asked again.")
     return redirect("policy-reviewers")

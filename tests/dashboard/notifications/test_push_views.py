@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 
+from dashboard.accounts import roles
 from dashboard.notifications.push_views import MAX_BROWSERS, describe_browser
 from tests.support.push_service import BROWSER, ENDPOINT, PushService
 from toolcards import encryption
@@ -135,3 +136,23 @@ def test_without_the_key_the_page_says_why(ann: Client, settings: Any, an_approv
 )  # fmt: skip
 def test_browsers_get_plain_names(agent: str, label: str) -> None:
     assert describe_browser(agent) == label
+
+
+def test_signing_out_ends_it_in_this_browser_only(ann: Client) -> None:
+    ann.post("/settings/push/", BROWSER.fields(ENDPOINT))
+    other = Client()
+    other.post("/login/", {"username": "ann", "password": "a password for tests"})
+    other.post("/settings/push/", BROWSER.fields(f"{ENDPOINT}other"))
+    ann.post("/logout/")
+    assert PushBrowser.objects.get().endpoint == f"{ENDPOINT}other"
+
+
+def test_deactivation_ends_it_and_activation_does_not_bring_it_back(
+    ann: Client, an_approver: Any, a_person: Any
+) -> None:
+    ann.post("/settings/push/", BROWSER.fields(ENDPOINT))
+    admin = a_person("admin")
+    for active in (False, True):
+        an_approver.refresh_from_db()
+        roles.set_active(an_approver, active, seen_digest=roles.compute_state_digest(an_approver), editor=admin)
+    assert not PushBrowser.objects.exists()

@@ -8,12 +8,14 @@ import errno
 import http.client
 import re
 import resource
+import shutil
 import socket
 import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -265,3 +267,20 @@ def test_connections_beyond_the_descriptors_are_refused_and_pages_still_open(ser
         finally:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
     until(lambda: server.request("GET", "/readyz", key=None)[0] == 200)
+
+
+@pytest.mark.parametrize(
+    ("total", "free", "limit", "percentage"),
+    [(100, 21, 80, None), (100, 20, 80, 80), (100, 0, 80, 100), (100, 0, 0, None), (0, 0, 80, None)],
+)
+def test_a_warning_begins_at_its_share(
+    monkeypatch: pytest.MonkeyPatch, limits: Any, total: int, free: int, limit: int, percentage: int | None
+) -> None:
+    limits(disk_warning=limit)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(total=total, used=total - free, free=free))
+    assert readiness.find_warning() == percentage
+
+
+def test_a_disk_that_is_away_has_no_share(limits: Any, tmp_path: Path) -> None:
+    limits(data_dir=tmp_path / "absent", disk_warning=1)
+    assert readiness.read_used_share() is None and readiness.find_warning() is None

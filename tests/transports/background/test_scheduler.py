@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import platform
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -11,10 +13,12 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import OperationalError
 
 from tests.support.audit_trail import sql, write_five_acts
 from tests.support.id_counters import reset_counters
 from tests.support.server import PATIENCE
+from toolcards import doorbell, outages
 from toolcards.audit import anchor, verification
 from toolcards.core.calls import tool_events as h
 from toolcards.gate.writer.cache import run_cache
@@ -22,6 +26,7 @@ from toolcards.models import Approval, Delivery, Webhook
 from toolcards.models.write_guard import allow_log_writes
 from toolcards.notifications import source_alerts, subscriptions
 from toolcards.transports.background import activity, anchor_copies, scheduler
+from toolcards.transports.background.scheduler import run_rounds
 
 asql = sync_to_async(sql)
 
@@ -227,3 +232,95 @@ def test_an_anchor_that_can_be_written_again_is_found_at_once(five: None) -> Non
     anchor.get_path().write_text(text)
     finding = scheduler.verify_if_due()
     assert finding and finding.fault == "" and scheduler.verify_if_due() is None
+
+
+class FakeTurns:
+    """Turns that raise these errors in their first rounds."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.begin_count, self.is_closed = 0, False
+
+    def begin(self) -> None:
+        self.begin_count += 1
+        if self.errors:
+            raise self.errors.pop(0)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+async def wait_for_rounds(turns: FakeTurns, count: int) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while turns.begin_count < count:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_ring_begins_a_round_before_the_pause_is_over() -> None:
+    turns = FakeTurns()
+    task = asyncio.create_task(run_rounds([turns], lambda: 10 * PATIENCE))
+    for count in (1, 2):
+        while turns.begin_count < count:
+            doorbell.ring([7])
+            await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert turns.is_closed
+
+
+@pytest.mark.parametrize("error", [OperationalError("the connection is closed"), ValueError("odd")])
+async def test_a_round_that_fails_is_followed_by_others(error: Exception) -> None:
+    turns, others = FakeTurns(error), FakeTurns()
+    task = asyncio.create_task(run_rounds([turns, others], lambda: 0.01))
+    await wait_for_rounds(turns, 3)
+    outages.report_success(outages.SENDING)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert turns.is_closed and others.is_closed and turns.errors == [] and others.begin_count >= 2
+
+
+def read_memory() -> int:
+    """Return the resident memory of this process in bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be asked to")
+def test_free_memory_below_memory_in_use_returns_to_the_system() -> None:
+    texts = [b"%d" % number * 10_000 for number in range(4_000)]  # below the size that glibc maps apart
+    last = bytes(20_000)
+    before = read_memory()
+    texts.clear()
+    scheduler.return_free_memory()
+    assert before - read_memory() > 100 << 20 and len(last) == 20_000
+
+
+def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler, "_find_trim", lambda: None)
+    scheduler.return_free_memory()
+
+
+@pytest.mark.django_db
+def test_an_unused_process_collects_garbage_once_after_each_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activity, "UNUSED_AFTER", -1.0)
+    collections: list[str] = []
+
+    def count(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] == 2:
+            collections.append(phase)
+
+    def release_twice() -> None:
+        collections.clear()
+        scheduler.release_memory()
+        scheduler.release_memory()
+
+    gc.callbacks.append(count)
+    try:
+        for _ in range(2):
+            with activity.use():
+                pass
+            release_twice()
+            assert len(collections) == 1
+        release_twice()
+        assert not collections
+    finally:
+        gc.callbacks.remove(count)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.policy.decision import AskTerms, Effect, PolicyDecision
-from toolcards.core.review.review_limits import explain_limit
+from toolcards.core.review.review_answer import explain_limit
 from toolcards.encryption import get_redactor
 from toolcards.gate import emergency, policy_store
 from toolcards.gate.approvals.expected_decisions import answer_requests

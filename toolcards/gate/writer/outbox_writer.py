@@ -22,8 +22,7 @@ from toolcards.core.summaries.summary import summarize
 from toolcards.database import is_transient
 from toolcards.encryption import get_redactor
 from toolcards.gate.writer.cache.run_memory import RunMemory
-from toolcards.models.notifications import PLUGIN, Delivery
-from toolcards.models.push import PUSH
+from toolcards.models.notifications import PLUGIN, PUSH, Delivery
 from toolcards.notifications import push, subscriptions
 
 log = logging.getLogger(__name__)

@@ -40,7 +40,7 @@ from toolcards.transports.agents.ag_ui_answers import (
     fetch_entries,
 )
 from toolcards.transports.agents.frame_intake import Intake, check_run_name
-from toolcards.transports.api import quotas
+from toolcards.transports.api import auth
 from toolcards.transports.api.api_errors import Problem, build_not_found
 from toolcards.transports.api.asgi_messages import HEADERS
 from toolcards.transports.api.asgi_views import endpoint
@@ -230,8 +230,8 @@ class RunMirror:
         """Take the frames of a piece of that size. Beyond the quota, and from there on, they are only counted."""
         try:
             if not self._is_over_quota:
-                quotas.charge(self._intake.caller.agent.pk, size)
-        except quotas.QuotaExceeded as error:
+                auth.charge(self._intake.caller.agent.pk, size)
+        except auth.QuotaExceeded as error:
             log.warning("the rest of run %s is not recorded: %s", self._intake.run, error)
             self._is_over_quota = True
         for frame in frames:

@@ -32,7 +32,7 @@ from toolcards.transports.agents.frame_intake import (
     iterate_frames,
     parse_mode,
 )
-from toolcards.transports.api import auth, origins, quotas
+from toolcards.transports.api import auth, origins
 from toolcards.transports.api.admission import RECEIPTS, TEXT_BUNDLES, admit
 from toolcards.transports.api.api_errors import Problem, convert_outage
 from toolcards.transports.api.asgi_messages import parse_parameters
@@ -117,7 +117,7 @@ class AgentSocket(AsyncConsumer):
 
     async def _leave(self) -> None:
         self._has_left = True  # a later commit, such as that of the lease, takes no answers
-        quotas.give_back(self._connection.caller.agent.pk, self._allowance)
+        auth.give_back(self._connection.caller.agent.pk, self._allowance)
         for task in self._tasks:
             task.cancel()
         self._connection.close()
@@ -160,9 +160,9 @@ class AgentSocket(AsyncConsumer):
         if size > self._allowance:
             shortfall, source = size - self._allowance, self._intake.caller.agent.pk
             try:
-                quotas.charge(source, charge := max(shortfall, ADVANCE))
-            except quotas.QuotaExceeded:
-                quotas.charge(source, charge := shortfall)
+                auth.charge(source, charge := max(shortfall, ADVANCE))
+            except auth.QuotaExceeded:
+                auth.charge(source, charge := shortfall)
             self._allowance += charge
         self._allowance -= size
 

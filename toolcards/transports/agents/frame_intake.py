@@ -17,7 +17,7 @@ from toolcards.core.runs.skipped_frames import FAULT, SkippedFrame
 from toolcards.ids import new_id
 from toolcards.models import Source
 from toolcards.transports.agents.exposed_keys import note_exposed_keys
-from toolcards.transports.api import quotas
+from toolcards.transports.api import auth
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.auth import Caller
 
@@ -210,8 +210,8 @@ class Intake:
         Raises QuotaExceeded once the pieces before it are committed; its details say how many frames are stored.
         """
         try:
-            quotas.charge(self.caller.agent.pk, size, follow_up=follow_up)
-        except quotas.QuotaExceeded as problem:
+            auth.charge(self.caller.agent.pk, size, follow_up=follow_up)
+        except auth.QuotaExceeded as problem:
             if self.stream is not None:
                 await self.stream.wait_until_committed()
                 problem.details |= {"run": self.run, "accepted": self.accepted_count, "skipped": self.skipped_count}

@@ -31,7 +31,7 @@ from toolcards.transports.agents.frame_intake import (
     get_adapter,
     parse_mode,
 )
-from toolcards.transports.api import asgi_messages, auth, origins, quotas
+from toolcards.transports.api import asgi_messages, auth, origins
 from toolcards.transports.api.admission import admit
 from toolcards.transports.api.api_errors import (
     Problem,
@@ -130,7 +130,7 @@ class IngestRequest:
             first_piece = await self._receive_piece()
             if self.is_unread:
                 return await take(), {}
-            quotas.charge(caller.agent.pk, len(first_piece))
+            auth.charge(caller.agent.pk, len(first_piece))
             posted_body = PostedBody(_get_lease(adapter))
             intake = Intake(caller, adapter, on_open=posted_body.open, **options)
             return await self._take_whole(intake, splitter, posted_body, first_piece), {}

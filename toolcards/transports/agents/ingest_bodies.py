@@ -16,7 +16,7 @@ from toolcards import gate
 from toolcards.adapters import BadFrame
 from toolcards.adapters.sse import EventSplitter, LineSplitter
 from toolcards.transports.agents.frame_intake import Intake, iterate_frames
-from toolcards.transports.api import quotas
+from toolcards.transports.api import auth
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.auth import Caller
 
@@ -117,7 +117,7 @@ class KeyedIntake(Intake):
 
     def give_back(self) -> None:
         """Uncount bytes without a stored frame: the next request counts them."""
-        quotas.give_back(self.caller.agent.pk, self._key.charged_size - self._key.recorded_size)
+        auth.give_back(self.caller.agent.pk, self._key.charged_size - self._key.recorded_size)
 
     def take(self, text: str) -> BadFrame | None:
         """Push one frame; return its error, if any."""

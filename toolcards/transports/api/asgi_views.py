@@ -23,7 +23,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from toolcards.adapters import BadFrame
 from toolcards.gate import RequestRefused
-from toolcards.transports.api import auth, quotas
+from toolcards.transports.api import auth
 from toolcards.transports.api.admission import admit
 from toolcards.transports.api.api_errors import (
     Problem,
@@ -74,10 +74,10 @@ def endpoint(method: str, *scopes: str, people: bool = False, anybody: bool = Fa
                     raise build_not_found()
                 if request.GET and any("\0" in text for values in request.GET.lists() for text in values[1]):
                     raise Problem(400, "bad_query", "Query values must not contain NUL.")
-                quotas.charge_request(caller, request)
+                auth.charge_request(caller, request)
                 return await function(request, caller, **path_parts)
             except Problem as problem:
-                return _build_refusal(view, request, problem, denies=isinstance(problem, quotas.QuotaExceeded))
+                return _build_refusal(view, request, problem, denies=isinstance(problem, auth.QuotaExceeded))
             except RequestRefused as refused:
                 return build_error_response(convert_refusal(refused))
             except BadFrame as bad:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
@@ -16,11 +17,32 @@ from weakref import WeakKeyDictionary
 
 from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
+from django.conf import settings
 from django.db import connection
 
 from toolcards import gate, outages
 from toolcards.outages import BELL, READING, SENDING, UNKNOWN, WRITING, Cause, find_cause
 from toolcards.transports.background import activity
+
+
+# How full the disk of the data directory is. It is read whenever someone asks, and never while no one does.
+def read_used_share() -> float | None:
+    """Return the used share of the disk, None if it is unknown.
+
+    What only the system's administrator may use counts as used.
+    """
+    try:
+        usage = shutil.disk_usage(settings.TOOLCARDS.data_dir)
+    except OSError:
+        return None
+    return 1 - usage.free / usage.total if usage.total else None
+
+
+def find_warning() -> int | None:
+    """Return the percentage in use once it needs attention, else None."""
+    share, limit = read_used_share(), settings.TOOLCARDS.disk_warning
+    return int(share * 100) if limit and share is not None and share * 100 >= limit else None
+
 
 log = logging.getLogger(__name__)
 PROBE_SECONDS = 3.0  # seconds that a probe may take

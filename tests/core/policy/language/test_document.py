@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import copy
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.reviewers import MODEL, NAME, build_policy
 from tests.support.tables import loop_over
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.policy.decision import AskTerms, Effect
 from toolcards.core.policy.language.document import PolicyError, compile_pattern, parse
+from toolcards.core.policy.language.lint import lint
 from toolcards.core.policy.language.presets import PRESETS
+from toolcards.core.policy.reviewer import DEFAULT_PROMPT
 
 # every field that a rule can have
 EXAMPLE = json.loads("""
@@ -180,3 +184,46 @@ def test_a_document_is_taken_or_refused_with_findings(pointer, value):
     assert [(rule.id, rule.sha256, rule.sentence) for rule in first.rules] == [
         (rule.id, rule.sha256, rule.sentence) for rule in second.rules
     ]
+
+
+FAULTS: list[tuple[dict[str, Any], str, str]] = [
+    ({"rules": [{"effect": "ask", "review": "other"}]}, "/rules/0/review", "unknown_reviewer"),
+    ({"default_review": "other"}, "/default_review", "unknown_reviewer"),
+    ({"reviewers": {"g": {"kind": "command"}}}, "/reviewers/g/command", "missing"),
+    ({"reviewers": {"g": {"kind": "webhook"}}}, "/reviewers/g/url", "missing"),
+    ({"reviewers": {"g": {"kind": "webhook", "url": "https://a.example", "prompt": "x"}}}, "/reviewers/g/prompt",
+     "unknown_field"),
+    ({"reviewers": {"g": {"kind": "model", "api": "openai", "url": "https://a.example"}}}, "/reviewers/g/model",
+     "missing"),
+    ({"reviewers": {"g": MODEL | {"url": "file:///etc/passwd"}}}, "/reviewers/g/url", "type"),
+    ({"reviewers": {"g": MODEL | {"timeout": 121}}}, "/reviewers/g/timeout", "type"),
+    ({"reviewers": {"g": MODEL | {"key": "sk-1"}}}, "/reviewers/g/key", "unknown_field"),
+    ({"reviewers": {"g": {"kind": "oracle"}}}, "/reviewers/g/kind", "unknown_value"),
+]  # fmt: skip
+
+
+@loop_over(("document", "pointer", "code"), FAULTS)
+def test_a_fault_is_refused_with_its_place(document: dict[str, Any], pointer: str, code: str) -> None:
+    with pytest.raises(PolicyError) as error:
+        parse({"v": 1, **document})
+    assert [(finding.pointer, finding.code) for finding in error.value.findings] == [(pointer, code)]
+
+
+def test_a_rule_asks_its_reviewer_and_a_shadow_one_decides_nothing() -> None:
+    terms = parse(build_policy()).rules[0].ask
+    assert (terms.review, terms.shadow_review) == (NAME, "")
+    terms = parse(build_policy({"mode": "shadow"})).rules[0].ask
+    assert (terms.review, terms.shadow_review) == ("", NAME)
+    policy = parse(build_policy({"prompt": None}) | {"default_review": NAME})
+    assert policy.ask.review == NAME and policy.reviewers[NAME].prompt == DEFAULT_PROMPT
+
+
+@loop_over(
+    ("rule", "code"),
+    [
+        ({"effect": "deny"}, ["unused"]), ({"severity": "high"}, ["review_only_denies"]),
+        ({"ask": {"quorum": 2}}, ["review_only_denies"]), ({"ask": {"reauth": True}}, ["review_only_denies"]), ({}, []),
+    ],
+)  # fmt: skip
+def test_a_review_that_cannot_approve_is_a_warning(rule: dict[str, Any], code: list[str]) -> None:
+    assert [finding.code for finding in lint(parse(build_policy(**rule))) if "review" in finding.pointer] == code

@@ -27,8 +27,15 @@ from toolcards.core.policy.matching.hosts import (
     parse_network_pattern,
     parse_url,
 )
-from toolcards.core.policy.matching.operands import TYPES, OperandType
-from toolcards.core.policy.matching.readers import Value, make_text_reader, read_canonical, read_text, read_unchanged
+from toolcards.core.policy.matching.operands import (
+    TYPES,
+    OperandType,
+    Value,
+    make_text_reader,
+    read_canonical,
+    read_text,
+    read_unchanged,
+)
 from toolcards.core.policy.matching.touched_commands import Touched
 from toolcards.core.policy.matching.touches import match_touched, parse_touch, read_touched
 from toolcards.core.policy.places.paths import ParsedPath, is_inside, parse_directory, parse_path
