@@ -221,7 +221,7 @@ class Card:
 
     def without_anomaly(self, code: str) -> Card:
         """Return this card without the anomaly of that code."""
-        anomalies = tuple(anomaly for anomaly in self.anomalies if anomaly[0] != code)
+        anomalies = self.anomalies and tuple([anomaly for anomaly in self.anomalies if anomaly[0] != code])
         return self if len(anomalies) == len(self.anomalies) else self.replace(anomalies=anomalies)
 
     @property

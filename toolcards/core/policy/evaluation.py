@@ -72,8 +72,9 @@ def evaluate(policy: RuleSet, request: PolicyRequest, limit: int = MAX_STEPS) ->
         except OverBudget:
             matches.unfinished, matches.stage_rules = effect, tuple(rules)
             return matches
-    with suppress(OverBudget):
-        matches.would = _list_monitor_matches(monitors, context)
+    if monitors:
+        with suppress(OverBudget):
+            matches.would = _list_monitor_matches(monitors, context)
     return matches
 
 

@@ -106,7 +106,10 @@ class EvaluationContext:
         """Return the values where this tool takes its command, or where tools do if the catalog does not know it."""
         if not self.request.has_input:
             return None
-        return tuple([value for path in list_command_paths(self.request.tool) for value in self.values(path) or ()])
+        paths, arguments = list_command_paths(self.request.tool), self.request.input
+        if type(arguments) is dict:
+            paths = tuple([path for path in paths if not path or path[0] == "*" or path[0] in arguments])
+        return tuple([value for path in paths for value in self.values(path) or ()])
 
     def command(self, path: Path) -> Any:
         """Return the command at the path, or a list of commands."""

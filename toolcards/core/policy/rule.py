@@ -228,6 +228,8 @@ def evaluate_parts(rule: Rule, context: EvaluationContext) -> tuple[Truth, ...]:
         truth = min(truth, check_all(rule.match.about_input, context, None, truth))
     if truth is FALSE:
         return (FALSE,)
+    if rule.focus is None:
+        return (_evaluate_part(rule, context, None, truth),)
     return tuple([_evaluate_part(rule, context, part, truth) for part in list_parts(rule, context)])
 
 
@@ -248,7 +250,7 @@ def is_match(rule: Rule, answers: tuple[Truth, ...]) -> bool:
     MatchedRules.opaque.
     """
     if not rule.wide:
-        return all(answer is TRUE for answer in answers)
+        return not answers or min(answers) is TRUE
     surest = answers[0] if len(answers) == 1 else max(answers)
     return surest is not FALSE and not (surest is OPAQUE and rule.effect is Effect.DENY)
 

@@ -58,13 +58,14 @@ def evaluate_call(
         return build_decision(memory, card) if is_stopped(card) else None
     if card.decision or card.state is S.OUTPUT_DENIED:
         return build_decision(memory, card)
-    prepared_call = prepare_call(tx, memory, card, now, digest_input(card), plugin_result)
+    args_sha256 = digest_input(card)
+    prepared_call = prepare_call(tx, memory, card, now, args_sha256, plugin_result)
     if isinstance(prepared_call, PluginInquiry):
         return prepared_call
-    card = prepared_call
-    if card.hard:
-        return build_decision(memory, card)
-    args_sha256 = digest_input(card)
+    if prepared_call is not card:
+        card, args_sha256 = prepared_call, digest_input(prepared_call)
+        if card.hard:
+            return build_decision(memory, card)
     extras = extras or {}
     tool_snapshot = _snapshot_tool(memory, card, str(extras.get("schema_sha256", "")))
     decision = _decide(memory, card, tool_snapshot, can_wait=can_wait, now=now)

@@ -92,16 +92,14 @@ def build_decision(memory: RunMemory, card: Card, **more: Any) -> dict[str, Any]
             "permit": None,
             "would": list(verdict.would) if verdict else [],
         }
-        | _describe_repair(card, effect)
+        | ({} if card.repair in {"", BY_SOURCE, EDITED} else _describe_repair(card, effect))
         | ({} if card.error is None else _describe_schema_errors(memory, card))
         | more
     )
 
 
 def _describe_repair(card: Card, effect: str) -> dict[str, Any]:
-    """Return the repair and, if allowed, the repaired args; {} for a call that the gate did not repair."""
-    if card.repair in {"", BY_SOURCE, EDITED}:
-        return {}
+    """Return the repair and, if allowed, the repaired args."""
     repair = {"method": card.repair, "tool": card.tool.name}
     args = {"args": card.input} if effect == "allow" else {}
     return {"repair": repair, **args}
@@ -138,14 +136,15 @@ def format_time(seconds: float) -> str | None:
 def _find_decider(card: Card) -> f.Actor:
     if is_stopped(card):
         return get_stopper(card)
-    if _is_revoked(card) and card.denied_by:
-        return card.denied_by
-    if _is_approval_unused(card):
-        return f.Actor("timeout")
-    if card.denied_by and _is_denied_after_approval(card):
-        return card.denied_by
-    if card.approval and card.approval.by and not _is_approval_closed(card):
-        return card.approval.by
+    if card.approval is not None:
+        if _is_revoked(card) and card.denied_by:
+            return card.denied_by
+        if _is_approval_unused(card):
+            return f.Actor("timeout")
+        if card.denied_by and _is_denied_after_approval(card):
+            return card.denied_by
+        if card.approval.by and not _is_approval_closed(card):
+            return card.approval.by
     if card.denied_by:
         return card.denied_by
     return card.decision.by if card.decision else f.Actor("gate_error")
@@ -186,9 +185,9 @@ def _is_superseded(card: Card) -> bool:
 
 
 def _get_reason_code(card: Card, effect: str, decider: f.Actor) -> str:
-    if is_stopped(card) and card.error:
+    if card.error and is_stopped(card):
         return card.error.code
-    if _is_approval_unused(card):
+    if card.approval is not None and _is_approval_unused(card):
         return "permit_expired"
     if effect == "deny" and _is_superseded(card):
         return "superseded"
@@ -207,11 +206,11 @@ def _get_reason_code(card: Card, effect: str, decider: f.Actor) -> str:
 
 def _get_reason_text(card: Card, code: str) -> str:
     comment = card.approval.reason if card.approval else ""
-    if _is_denied_after_approval(card):
+    if card.approval is not None and _is_denied_after_approval(card):
         return card.denied or "The call was denied where it should have run."
-    if is_stopped(card) and card.error:
+    if card.error and is_stopped(card):
         return card.error.message
-    if _is_revoked(card):
+    if card.approval is not None and _is_revoked(card):
         return card.denied
     if code == "approved" and card.repair == EDITED:
         code = "edited"

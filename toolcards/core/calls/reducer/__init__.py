@@ -38,16 +38,19 @@ def advance(card: Card, fact: f.AnyFact) -> tuple[Card, bool]:
         return card, False
     if move in _QUIET_MOVES and all(getattr(after, name) is getattr(card, name) for name in _VISIBLE_FIELDS):
         return after, True  # no visible change
-    if after.unclaimed and (after.finished or after.preliminary or after.removed):
+    was_finished, is_finished = card.finished, after.finished
+    if (is_finished or after.preliminary or after.removed) and after.unclaimed:
         after = approval_handlers.void_permit(after)
+    changes: dict[str, Any] = {"rev": card.rev + 1}
     if not after.begun and not after.soft and after.state not in (None, STREAMING):
-        after = after.replace(begun=True)
-    was_finished = card.finished
-    if was_finished and not after.finished and not after.removed:
-        after = after.replace(revived=card.revived + 1, overruled=False)
+        changes["begun"] = True
+    if was_finished and not is_finished and not after.removed:
+        changes |= {"revived": card.revived + 1, "overruled": False}
     elif was_finished and card.soft and not after.soft:
-        after = after.replace(overruled=True)
-    return after.replace(rev=card.rev + 1), move == "odd" or not _adds_only_anomalies(card, after)
+        changes["overruled"] = True
+    if after.anomalies is card.anomalies or len(changes) > 1 or move == "odd":
+        return after.replace(**changes), True
+    return after.replace(**changes), not _adds_only_anomalies(card, after)
 
 
 def fold(card: Card, log: Iterable[f.AnyFact]) -> Card:
@@ -74,8 +77,6 @@ def _append_text(card: Card, fact: f.InputDelta) -> tuple[Card, bool]:
 
 
 def _adds_only_anomalies(card: Card, after: Card) -> bool:
-    if after.anomalies is card.anomalies:
-        return False
     new_values = after.__dict__
     return all(value is new_values[name] for name, value in card.__dict__.items() if name != "anomalies")
 

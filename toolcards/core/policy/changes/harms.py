@@ -263,7 +263,7 @@ class HarmCondition:
         if not context.request.has_input:
             return None
         scripts = context.scripts(()) or ()
-        segments = sum(len(script.segments) for script in scripts if script is not None)
+        segments = sum([len(script.segments) for script in scripts if script is not None])
         context.step(1 + _COMMAND_STEPS * segments + count_characters(context.request.input) // CHARACTERS)
         return find_harms(context.request, scripts)
 

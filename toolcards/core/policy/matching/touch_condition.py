@@ -48,10 +48,10 @@ class TouchCondition:
         values = context.values(self.path)
         if values is None:
             return None
-        context.step(sum(1 + count_characters(value) // CHARACTERS for value in values))
+        context.step(sum([1 + count_characters(value) // CHARACTERS for value in values]))
         hints = TouchHints(context.request.tool, context.request.kinds, context.step)
-        key = next((token for token in reversed(self.path) if token != "*" and not token.isdigit()), "")  # noqa: S105
-        return tuple([find_touched(value, hints, key) for value in values])
+        keys = ["", *[token for token in self.path if token != "*" and not token.isdigit()]]  # noqa: S105
+        return tuple([find_touched(value, hints, keys[-1]) for value in values])
 
     def actual(self, context: EvaluationContext) -> Any:
         """Return the value, or the values."""

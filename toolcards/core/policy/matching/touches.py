@@ -84,7 +84,7 @@ def read_touched(value: Any) -> Touched:
 def match_touched(answer: Touched, names: frozenset[str]) -> Truth:
     """Return whether it touches one of these."""
     answers = {SECRETS: answer.secrets, PRIVATE_ADDRESS: answer.private}
-    return max(answers[name] for name in names)
+    return max([answers[name] for name in names])
 
 
 def find_touched(value: Any, hints: TouchHints, key: str = "") -> Touched:
@@ -102,7 +102,7 @@ class _InputReader:
     def read(self, value: Any, key: str) -> Touched:
         """Return what the value touches, and everything in it."""
         self.bases = (*self.bases, *_list_bases(value, self.keys.bases))
-        return combine(self._touch(name, each) for name, each in _walk(value, key, self._takes_command))
+        return combine([self._touch(name, each) for name, each in _walk(value, key, self._takes_command)])
 
     def _takes_command(self, key: str) -> bool:
         return key.lower() in self.keys.commands and not find_tool(self.hints.tool).foreign
