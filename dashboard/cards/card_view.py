@@ -29,7 +29,7 @@ from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.core.calls.permissions import is_refused, is_retryable
 from toolcards.core.policy.shell.command_lines import find_command_line
 from toolcards.core.risk.assessment import Risk, assess_call_risk, assess_risk
-from toolcards.core.summaries.summary import has_whole_summary, summarize
+from toolcards.core.summaries.summary import Summary, build_summary
 from toolcards.gate import can_undo
 from toolcards.models import ToolCall
 
@@ -50,18 +50,22 @@ class CardView:
 
     # ------------------------------------------------------------ head
 
-    @cached_property
+    @property
     def summary(self) -> str:
         """Return the call in one line.
 
         Empty while only the streaming input is known.
         """
-        return "" if self.card.state is S.INPUT_STREAMING else summarize(self.card)
+        return "" if self.card.state is S.INPUT_STREAMING else self._summary.line
+
+    @cached_property
+    def _summary(self) -> Summary:
+        return build_summary(self.card)
 
     @property
     def is_brief(self) -> bool:
         """Return whether the summary says the whole input."""
-        return has_whole_summary(self.card)
+        return self._summary.is_whole
 
     @property
     def word(self) -> str:

@@ -18,7 +18,7 @@ from tests.support.tables import loop_over
 from toolcards.client.common.tool_kinds import display_kind
 from toolcards.core.calls.card import Card, CardApproval, CardTool
 from toolcards.core.risk.commands import find_command_hints
-from toolcards.core.summaries.summary import MAX_LENGTH, has_whole_summary, summarize
+from toolcards.core.summaries.summary import MAX_LENGTH, build_summary, summarize
 from toolcards.core.text.text_rope import Rope
 
 TABLE = files("toolcards.core.summaries").joinpath("tool_phrases.toml")
@@ -91,13 +91,13 @@ def test_a_huge_edit_is_nameded_quickly() -> None:
     ],
 )
 def test_a_summary_is_whole_only_if_it_says_every_argument(tool: str, value: Any, expected: bool) -> None:
-    assert has_whole_summary(build_card(tool, value)) is expected
+    assert build_summary(build_card(tool, value)).is_whole is expected
 
 
 def test_a_summary_of_an_incomplete_or_edited_input_is_not_whole() -> None:
     whole = build_card("Bash", {"command": "ls"})
-    assert not has_whole_summary(whole.replace(has_input=False))
-    assert not has_whole_summary(whole.replace(approval=CardApproval(edited={"command": "rm"}, has_edited=True)))
+    assert not build_summary(whole.replace(has_input=False)).is_whole
+    assert not build_summary(whole.replace(approval=CardApproval(edited={"command": "rm"}, has_edited=True))).is_whole
 
 
 PATCH = "*** Begin Patch\n*** Update File: src/a.rs\n@@\n-loop {\n+while go {\n+x\n*** End Patch\n"

@@ -38,15 +38,13 @@ def replace_invisible(text: str, mark: Callable[[str], str] = name_character) ->
 
     A text without such characters is returned as it is.
     """
-    if not _has_invisible(text):
+    if (text.isascii() and text.isprintable()) or not _has_invisible(text):
         return text
     visible_positions = {match.start() for match in VISIBLE_JOINERS.finditer(text)}
     return INVISIBLE.sub(lambda match: match[0] if match.start() in visible_positions else mark(match[0]), text)
 
 
 def _has_invisible(text: str) -> bool:
-    """Return whether the text has such a character; most of it is visible ASCII, which is left out at C speed."""
-    if text.isascii() and text.isprintable():
-        return False
+    """Return whether the text has such a character; what is visible ASCII is left out at C speed."""
     special_bytes = text.encode("utf-8", "surrogatepass").translate(None, _VISIBLE_ASCII)
     return bool(special_bytes) and INVISIBLE.search(special_bytes.decode("utf-8", "surrogatepass")) is not None

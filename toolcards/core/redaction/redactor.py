@@ -23,7 +23,7 @@ MAX_DEPTH = 64
 MEMORY = 4_096  # characters of a streamed text that are searched again with the next piece
 SHORT = 100  # characters of texts whose result is cached
 PASSES = 3  # a mask can reveal a second secret, and very rarely a third
-_MASKED = frozenset({str, dict, list})  # types of values that can hold a secret
+_WITH_TEXT = frozenset({str, dict, list})  # types of values that can hold a secret
 _STREAMS = "input-streaming"  # the state of a card whose text is incomplete
 _KEY_MOST = 12  # a member name below a secret name is masked from this length on, if it looks random
 
@@ -148,7 +148,7 @@ class Redactor:
                 result[name] = mask_schemas(fields, lambda part: self._value(part, depth - 1))
                 continue
             if name not in hidden and len(name) <= SHORT and _is_short_plain_name(name):  # so is nearly every name
-                result[name] = self._value(value, depth) if type(value) in _MASKED else value
+                result[name] = self._value(value, depth) if type(value) in _WITH_TEXT else value
                 continue
             new_name = self.text(name) if len(name) > 8 else name
             if name in hidden or new_name is not name or OPEN in name or is_secret_value(name, value):

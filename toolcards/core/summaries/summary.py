@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from toolcards.client.common.json_text import format_text
 from toolcards.client.common.tool_kinds import OWN, find_server_in_name, parse_server
@@ -24,22 +25,32 @@ _MAX_INPUT = 1_000  # characters of an input that are read
 _FOLDERS = ("workdir", "cwd", "working_directory", "directory", "dir_path")
 
 
+class Summary(NamedTuple):
+    """A call as a sentence, and whether it says the whole input."""
+
+    line: str
+    is_whole: bool
+
+
 def summarize(card: Card) -> str:
     """Return a sentence of up to 200 characters, unescaped."""
-    line = _describe(card)[0]
+    return build_summary(card).line
+
+
+def build_summary(card: Card) -> Summary:
+    """Return the call as a sentence."""
+    sentence, is_whole = _describe(card)
+    is_edited = card.approval is not None and card.approval.has_edited
+    is_whole = is_whole and card.has_input and not is_edited and len(sentence) <= MAX_LENGTH and "\n" not in sentence
+    return Summary(_shorten(sentence), is_whole)
+
+
+def _shorten(line: str) -> str:
     text = line[:_MAX_INPUT].replace("\n", " ").strip()
     if len(text) <= MAX_LENGTH:
         return text
     end = f"… {len(line) - MAX_LENGTH:,} more characters"
     return text[: MAX_LENGTH - len(end)] + end
-
-
-def has_whole_summary(card: Card) -> bool:
-    """Return whether the summary says the whole input."""
-    if not card.has_input or (card.approval is not None and card.approval.has_edited):
-        return False
-    line, is_whole = _describe(card)
-    return is_whole and len(line) <= MAX_LENGTH and "\n" not in line
 
 
 def _describe(card: Card) -> tuple[str, bool]:

@@ -80,6 +80,7 @@ class Transaction:
         self.audit_acts: list[Act] = []  # written to the audit trail at the end
         self.rollback_log: RollbackLog | None = None  # of the present work, if it can be refused
         self._began, self.size = time.monotonic(), 0  # characters of the facts so far
+        self._is_traced = call_trace.is_enabled()
         self._is_finished = False  # `finish_commit` has reset the cached runs
 
     @property
@@ -252,7 +253,7 @@ class Transaction:
             events = memory.sequencer.list_events(card.ordinal, before, card, fact, memory.seq)
             if events and subscriptions.has_listeners():
                 self.outbox.add(memory, before, card, fact, events)
-        step = call_trace.build_step(before, card, fact) if call_trace.is_enabled() else None
+        step = call_trace.build_step(before, card, fact) if self._is_traced else None
         if step is not None:
             self.trace_steps.append((memory.row.name, step))
 
@@ -266,7 +267,7 @@ class Transaction:
         if isinstance(fact, RunStarted) and fact.tools:
             memory.offers = None
             self.after_write.append(lambda: tool_register.register_announced_tools(memory.row.source_id, fact.tools))
-        if not call_trace.is_enabled():
+        if not self._is_traced:
             return
         if isinstance(fact, StepFinished):
             step: call_trace.TraceStep | None = call_trace.build_agent_step(memory.board, fact)

@@ -22,7 +22,8 @@ class SpelledCommand(NamedTuple):
 
 def find_command_line(tool: str, arguments: Any) -> str:
     """Return the text that is the only command, or ""."""
-    values = [_get_value(arguments, path) for path in _list_paths(tool)]
+    names: Any = arguments if isinstance(arguments, Mapping) else ()
+    values = [_get_value(arguments, path) for path in _list_paths(tool) if not path or path[0] in names]
     lines = [value for value in values if value is not None]
     return lines[0] if len(lines) == 1 and isinstance(lines[0], str) else ""
 
