@@ -29,11 +29,11 @@ TIMES = 7
 # Calls and modules of each journey. Where you take steps away, lower its numbers; nothing may raise them.
 LIMITS = {
     "a delta, to a page that watches": (310, 60),
-    "decide: allow": (785, 108),
-    "decide: ask, to a page that watches": (1310, 151),
-    "a vote, to an agent that waits": (845, 114),
-    "claim": (420, 78),
-    "input on a gate socket: ask": (1240, 144),
+    "decide: allow": (740, 106),
+    "decide: ask, to a page that watches": (1240, 150),
+    "a vote, to an agent that waits": (835, 113),
+    "claim": (415, 77),
+    "input on a gate socket: ask": (1165, 143),
 }
 _numbers = itertools.count(1)
 

@@ -1,6 +1,6 @@
 """Questions of one session that outlive their requests, so that a client with a short limit gets each answer.
 
-Before the client's limit a waiting call is answered (see `continuations`), and its question stays. The same call again
+Before the client's limit a waiting call is answered (see `waits`), and its question stays. The same call again
 (same tool, definition, arguments and answers to the server) attaches to it: it is asked under the same call id, for
 which the gate has one question and one permit. Changed arguments are a new question. A call that arrives while its twin
 waits shares the twin's question, and one approval runs one of them.

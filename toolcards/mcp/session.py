@@ -13,16 +13,7 @@ from toolcards.client import Decision, Toolcards
 from toolcards.client.common.input_repair import parse_offers
 from toolcards.client.values.jsonable import shorten
 from toolcards.client.values.repair_loop import find_trouble, make_refusal
-from toolcards.mcp.continuations import (
-    LONGEST_NOTE,
-    MAX_ROUNDS,
-    TOO_LONG,
-    TOO_MANY,
-    Continuations,
-    answer_waiting,
-    describe_answers,
-    take_waits,
-)
+from toolcards.mcp.continuations import LONGEST_NOTE, MAX_ROUNDS, TOO_LONG, TOO_MANY, Continuations, describe_answers
 from toolcards.mcp.elicitation import AUTO, Elicitations
 from toolcards.mcp.gate_link import Reports
 from toolcards.mcp.held_questions import HeldQuestions, make_key
@@ -44,6 +35,7 @@ from toolcards.mcp.messages import (
 )
 from toolcards.mcp.tasks import Tasks
 from toolcards.mcp.tool_list import ToolList, identify
+from toolcards.mcp.waits import answer_waiting, take_waits
 
 DUPLICATE = "Another call with the same id is open, so this call did not run."
 RESERVED_NAME = "This name is reserved for forms of the server, so the call did not run."
