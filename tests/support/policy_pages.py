@@ -23,3 +23,10 @@ def rungs(client: Client, call: ToolCall) -> dict[str, int]:
     answer = client.get(f"/calls/{call.public_id}/rule/")
     assert answer.status_code == 200
     return {rung.name: rung.count for rung in answer.context["ladder"].rungs}
+
+
+def read_fields(client: Client, rule_id: str) -> dict[str, Any]:
+    """Return what a browser would send if the person changed nothing."""
+    form = client.get(f"/policy/rules/{rule_id}/").context["form"]
+    values = {field.name: field.value() for field in form}
+    return {name: form.fields[name].prepare_value(value) for name, value in values.items() if value not in (None, "")}

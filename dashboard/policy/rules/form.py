@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Any
 
 from django import forms
 
 from dashboard.form_fields import JsonField, NamesField
 from dashboard.policy.forms import EFFECTS
+from dashboard.policy.rules import argument_rows
 from toolcards.core.calls.card import KINDS
 from toolcards.core.policy.language.beaten_rules import BeatenRule
 from toolcards.core.policy.language.document import PolicyError, PolicyFinding
-from toolcards.core.policy.matching.matchers import MATCHERS
 from toolcards.gate import policy_draft
 
 MODES = (("enforce", "On"), ("monitor", "Watch only: shown on cards, no effect"), ("off", "Off"))
@@ -49,20 +47,6 @@ class RuleForm(forms.Form):
         widget=forms.CheckboxSelectMultiple,
         help_text="None selected = any.",
     )
-    path = forms.CharField(
-        required=False, max_length=500, label="Argument", help_text="Its name, such as command, or a JSON Pointer."
-    )
-    op = forms.ChoiceField(
-        choices=[("", "…")] + [(name, matcher.label) for name, matcher in MATCHERS.items()],
-        required=False,
-        label="Operator",
-    )
-    value = forms.CharField(
-        required=False,
-        label="Value",
-        widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="One per line.",
-    )
     source = NamesField(required=False, label="MCP server or package", help_text="For example github.")
     agent = NamesField(required=False, label="Agent", help_text="Ask and deny rules also cover its sub-agents.")
     reason = forms.CharField(
@@ -81,13 +65,14 @@ class RuleForm(forms.Form):
         required=False,
         label="Advanced (JSON)",
         widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false"}),
-        help_text="Any of match (args, when, rate, user, env, run, agent_scope), unless, ask, expires_at (an object).",
+        help_text="Any of match (when, rate, user, env, run, agent_scope), unless, ask, expires_at (an object).",
     )
     based_on = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
     resolve = forms.ChoiceField(choices=[("", ""), ("exception", ""), ("anyway", "")], required=False)
 
     def __init__(self, *args: Any, instead_of: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.rows = argument_rows.add_rows(self)
         self.instead_of = instead_of
         self.beaten: BeatenRule | None = None
         self.can_be_exception = False
@@ -96,12 +81,6 @@ class RuleForm(forms.Form):
     def about(cls, rule: dict[str, Any], *args: Any, **kwargs: Any) -> RuleForm:
         """Return the form with the values of a rule of the draft."""
         return cls(*args, initial=rule_to_fields(rule), instead_of=str(rule["id"]), **kwargs)
-
-    def clean_path(self) -> str:
-        """Return the JSON Pointer of the argument; `command` and `input.command` are /command."""
-        path: str = self.cleaned_data["path"].strip()
-        name = path.removeprefix("input.")
-        return f"/{name}" if re.fullmatch(r"[\w-]+", name) else path
 
     def clean(self) -> dict[str, Any]:
         """Build the rule and check it within the draft."""
@@ -144,11 +123,16 @@ def rule_to_fields(rule: dict[str, Any]) -> dict[str, Any]:
             "," in joined_names for joined_names in _join_names(match.get(name))
         ):  # such a name cannot be typed here
             values[name] = _join_names(match.pop(name, None))
-    values |= _pop_plain_argument(match)
+    unless = rule.get("unless")
+    values |= argument_rows.pop_conditions(match)
+    exceptions = argument_rows.read_exceptions(unless, first_row=argument_rows.count_rows(values) + 1)
+    values |= exceptions
     values["severity"] = rule.get("severity") or "medium"
     values["mode"] = "off" if rule.get("enabled") is False else rule.get("mode") or "enforce"
     values["rule_id"] = rule["id"]
-    advanced_fields = {name: rule[name] for name in _ADVANCED if rule.get(name) is not None}
+    advanced_fields = {
+        name: rule[name] for name in _ADVANCED if rule.get(name) is not None and not (name == "unless" and exceptions)
+    }
     if rule.get("enabled") is False and rule.get("mode") == "monitor":
         advanced_fields["mode"] = "monitor"
     values["advanced"] = ({"match": match} if match else {}) | advanced_fields
@@ -157,59 +141,6 @@ def rule_to_fields(rule: dict[str, Any]) -> dict[str, Any]:
 
 def _join_names(names: Any) -> list[str]:
     return [names] if isinstance(names, str) else list(names or ())
-
-
-def _pop_plain_argument(match: dict[str, Any]) -> dict[str, Any]:
-    """Remove and return the only simple condition on an argument.
-
-    Simple: its operand fits into a text field.
-    """
-    args = match.get("args")
-    args = [args] if isinstance(args, dict) else args or []
-    if len(args) != 1 or not set(args[0]) <= {"path", "op", "value"}:
-        return {}
-    text = _operand_to_text(args[0])
-    if text is None:
-        return {}
-    match.pop("args")
-    return {"path": args[0]["path"], "op": args[0]["op"], "value": text}
-
-
-def _operand_to_text(argument: dict[str, Any]) -> str | None:
-    value, shape = argument.get("value"), MATCHERS[argument["op"]].shape.input
-    if shape == "json":
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, list):
-        plain = all(isinstance(item, str) and "\n" not in item for item in value)
-        return "\n".join(value) if plain else None
-    return "" if value in (None, True) else str(value)
-
-
-def _split_lines(text: str) -> Any:
-    lines = [line for line in (line.strip("\r") for line in text.split("\n")) if line.strip()]
-    return lines[0] if len(lines) == 1 else lines
-
-
-def _parse_number(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _parse_json_or_text(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text.strip()
-
-
-_VALUES = {
-    "lines": _split_lines,
-    "types": _split_lines,
-    "number": _parse_number,
-    "json": _parse_json_or_text,
-}  # by the type of the operand
 
 
 def fields_to_rule(form_data: dict[str, Any]) -> dict[str, Any]:
@@ -222,10 +153,12 @@ def fields_to_rule(form_data: dict[str, Any]) -> dict[str, Any]:
     if form_data.get("rule_id"):
         rule["id"] = form_data["rule_id"]
     match = match | {name: form_data[name] for name in _IN_MATCH if form_data.get(name)}
-    argument = _build_argument(form_data)
-    if argument:
-        arguments = match.get("args") or []
-        match["args"] = [argument, *([arguments] if isinstance(arguments, dict) else arguments)]
+    arguments = argument_rows.build_arguments(form_data)
+    if arguments:
+        match["args"] = [*arguments, *argument_rows.wrap_in_list(match.get("args"))]
+    exceptions = argument_rows.build_exceptions(form_data)
+    if exceptions:
+        advanced_fields["unless"] = [*exceptions, *argument_rows.wrap_in_list(advanced_fields.get("unless"))]
     if form_data.get("mode") == "off":
         rule["enabled"] = False
     elif form_data.get("mode"):
@@ -237,33 +170,20 @@ def fields_to_rule(form_data: dict[str, Any]) -> dict[str, Any]:
     return advanced_fields | rule | ({"match": match} if match else {})
 
 
-def _build_argument(form_data: dict[str, Any]) -> dict[str, Any] | None:
-    path, op, value = form_data.get("path"), form_data.get("op"), form_data.get("value") or ""
-    if not path and not op and not value:
-        return None
-    if not op:
-        raise PolicyError([PolicyFinding("/match/args/0/op", "missing", "Choose an operator.")])
-    argument: dict[str, Any] = {"path": path or "", "op": op}
-    read = _VALUES.get(MATCHERS[op].shape.input)
-    return argument | {"value": read(value)} if read else argument
-
-
 _FIELD_BY_POINTER = {
     "/effect": "effect", "/id": "rule_id", "/severity": "severity", "/mode": "mode", "/enabled": "mode",
     "/public_reason": "reason", "/suggest": "suggest", "/review": "review",
     "/match/tool": "tool", "/match/kind": "kind", "/match/source": "source", "/match/agent": "agent",
 }  # fmt: skip
-_OF_ARGUMENT = {"path": "path", "op": "op", "value": "value"}
 
 
 def locate_finding(finding: PolicyFinding, form_data: dict[str, Any]) -> tuple[str, str]:
     """Return the form field of a finding, and the message."""
     pointer = finding.pointer
     steps = pointer.split("/")
-    if pointer.startswith("/match/args/0/") and (
-        form_data.get("op") or form_data.get("path") or form_data.get("value")
-    ):
-        return _OF_ARGUMENT.get(steps[4], "advanced"), _to_sentence(finding.message)
+    condition_field = argument_rows.find_field(pointer, form_data)
+    if condition_field:
+        return condition_field, _to_sentence(finding.message)
     field = _FIELD_BY_POINTER.get("/".join(steps[:3])) or _FIELD_BY_POINTER.get("/".join(steps[:2]))
     if field and steps[:3] != ["", "match", "agent_scope"]:
         return field, _to_sentence(finding.message)

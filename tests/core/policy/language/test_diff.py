@@ -38,15 +38,22 @@ def compare_matches(old: Any, new: Any, field: str = "match") -> tuple[str, ...]
 def test_a_new_and_a_removed_rule_are_their_sentences() -> None:
     rule = {"id": "r", "effect": "deny", "match": {"tool": "rm"}}
     sentence = "Deny when rm is called."
-    assert compare_documents(build_document(), build_document(rule)) == [PolicyDifference("added", "r", after=sentence)]
-    assert compare_documents(build_document(rule), build_document()) == [
-        PolicyDifference("removed", "r", before=sentence)
-    ]
+    added = PolicyDifference("added", "r", after=sentence, effect="deny")
+    assert compare_documents(build_document(), build_document(rule)) == [added]
+    removed = PolicyDifference("removed", "r", before=sentence, effect="deny")
+    assert compare_documents(build_document(rule), build_document()) == [removed]
 
 
 def test_a_changed_rule_is_both_sentences() -> None:
     change = compare_rule({"match": {"tool": "rm"}}, {"match": {"tool": "mv"}})
-    assert change == PolicyDifference("changed", "push", "Ask when rm is called.", "Ask when mv is called.")
+    assert change == PolicyDifference(
+        "changed", "push", "Ask when rm is called.", "Ask when mv is called.", effect="ask"
+    )
+
+
+def test_a_rule_of_every_call_may_say_so_or_leave_its_conditions_out() -> None:
+    rule = {"id": "r", "effect": "deny"}
+    assert compare_documents(build_document(rule | {"match": {}}), build_document(rule)) == []
 
 
 def test_an_equal_rule_at_another_place_is_no_change() -> None:

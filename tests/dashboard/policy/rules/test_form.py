@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from tests.support.policy_pages import save
+from tests.support.policy_pages import read_fields, save
 from tests.support.reviewers import MODEL, NAME
 from toolcards.core.policy.language.description import describe_rule
+from toolcards.core.policy.language.diff import compare_documents
 from toolcards.core.policy.language.document import parse
 from toolcards.core.policy.language.presets import PRESETS
 from toolcards.gate import policy_draft
@@ -73,16 +74,21 @@ def test_a_rule_survives_the_way_through_its_form(admin: Client, first: PolicyVe
         "ask": {"quorum": 1, "editable": ["/message"]},
     }  # fmt: skip
     policy_draft.replace_draft({"v": 1, "rules": [rule]}, author="a test")
-    page = admin.get("/policy/rules/rul_push/")
-    form = page.context["form"]
-    by_name = {field.name: field.value() for field in form}
-    assert by_name["value"] == "git push" and by_name["path"] == "/command"
-    posted = {
-        name: form.fields[name].prepare_value(value) for name, value in by_name.items() if value not in (None, "")
-    }
-    answer = admin.post("/policy/rules/rul_push/", posted)
+    fields = read_fields(admin, "rul_push")
+    assert fields["value"] == "git push" and fields["path"] == "/command"
+    answer = admin.post("/policy/rules/rul_push/", fields)
     assert answer.status_code == 302, answer.context["form"].errors
     assert policy_draft.load_draft()["rules"] == [rule]
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_saving_a_rule_of_a_starter_unchanged_changes_nothing(admin: Client, first: PolicyVersion, name: str) -> None:
+    document = dict(PRESETS[name].document)
+    policy_draft.replace_draft(document, author="a test")
+    for rule in document["rules"]:
+        answer = admin.post(f"/policy/rules/{rule['id']}/", read_fields(admin, rule["id"]))
+        assert answer.status_code == 302, answer.context["form"].errors
+    assert compare_documents(document, policy_draft.load_draft()) == []
 
 
 def test_off_and_watch_only_are_distinguished(admin: Client, first: PolicyVersion) -> None:

@@ -45,7 +45,7 @@ class _DescribedRule:
         return _DEFAULTS.get(field) if value is None else value
 
 
-_DEFAULTS = {"enabled": True, "mode": "enforce", "severity": "medium", "public_reason": "", "suggest": ""}
+_DEFAULTS = {"enabled": True, "mode": "enforce", "severity": "medium", "public_reason": "", "suggest": "", "match": {}}
 _SETTINGS = {
     "default": "If no rule matches",
     "unknown_tool": "For tools not seen before",
