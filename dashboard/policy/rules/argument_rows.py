@@ -53,10 +53,10 @@ def name_field(name: str, row: int) -> str:
 
 
 def add_rows(form: forms.Form) -> list[ConditionRow]:
-    """Add the fields of the rows that the form's values fill, and spare ones."""
-    filled = count_rows(form.data if form.is_bound else form.initial)
+    """Add fields for the rows with values, and for spare ones."""
+    last_row = count_rows(form.data if form.is_bound else form.initial)
     rows = []
-    for row in range(1, min(max(filled, 1) + SPARE_ROWS, MAX_ROWS) + 1):
+    for row in range(1, min(max(last_row, 1) + SPARE_ROWS, MAX_ROWS) + 1):
         names = {name: name_field(name, row) for name in (*_NAMES, "clause")}
         form.fields[names["path"]] = ArgumentField(
             required=False, max_length=500, label="Argument", help_text="Its name, such as command, or a JSON Pointer."
@@ -74,8 +74,9 @@ def add_rows(form: forms.Form) -> list[ConditionRow]:
         )
         if row > 1:
             form.fields[names["clause"]] = forms.ChoiceField(choices=CLAUSES, required=False, label="Applies")
-        bound = {name: form[field] for name, field in names.items() if field in form.fields}
-        rows.append(ConditionRow(bound["path"], bound["op"], bound["value"], bound.get("clause"), row > max(filled, 1)))
+        fields = {name: form[field] for name, field in names.items() if field in form.fields}
+        is_spare = row > max(last_row, 1)
+        rows.append(ConditionRow(fields["path"], fields["op"], fields["value"], fields.get("clause"), is_spare))
     return rows
 
 
@@ -89,7 +90,7 @@ def _is_filled(values: Mapping[str, Any], row: int) -> bool:
 
 
 def _list_rows(form_data: Mapping[str, Any], clause: str) -> list[int]:
-    """Return the filled rows of that clause; each is a condition of the rule."""
+    """Return the rows of that clause; each is a condition of the rule."""
     return [
         row
         for row in range(1, MAX_ROWS + 1)
@@ -123,17 +124,20 @@ def _build_argument(form_data: Mapping[str, Any], row: int, pointer: str) -> dic
 
 
 def find_field(pointer: str, form_data: Mapping[str, Any]) -> str:
-    """Return the field of a finding's JSON Pointer; "" if no row has it."""
+    """Return the field at a JSON Pointer of the rule, or ""."""
     for clause, pattern in _POINTERS.items():
-        found = re.match(pattern, pointer, re.ASCII)
+        place = re.match(pattern, pointer, re.ASCII)
         rows = _list_rows(form_data, clause)
-        if found and found[2] in _NAMES and int(found[1]) < len(rows):
-            return name_field(found[2], rows[int(found[1])])
+        if place and place[2] in _NAMES and int(place[1]) < len(rows):
+            return name_field(place[2], rows[int(place[1])])
     return ""
 
 
 def pop_conditions(match: dict[str, Any]) -> dict[str, Any]:
-    """Remove the conditions on arguments and return them as rows, if rows can express all of them."""
+    """Remove the conditions on arguments, and return them as rows.
+
+    If rows cannot express all of them, they stay.
+    """
     arguments = wrap_in_list(match.get("args"))
     rows = [_read_argument(argument) for argument in arguments]
     if not rows or None in rows or len(rows) > MAX_ROWS // 2:
