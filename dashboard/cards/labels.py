@@ -124,7 +124,7 @@ ANOMALIES = {
 _ACTOR_TEMPLATES = {
     "human": "{name}", "rule": "rule {name}", "grant": "standing approval {name}",
     "default": "the policy’s default",
-    "timeout": "the time limit", "kill_switch": "the kill switch", "break_glass": "break-glass {name}",
+    "timeout": "the time limit", "kill_switch": "Stop all", "break_glass": "the pause of approvals by {name}",
     "gate_error": "the gate (it could not decide)", "no_approver": "the gate (no one can approve it)",
     "reviewer": "the reviewer {name}",
     "host": "the agent’s host {name}", "plugin": "the plugin {name}",
@@ -139,7 +139,7 @@ AUTHORITIES = {
 # The cause if the code is more specific than the authority.
 _CAUSES = {
     "plugin_veto": "a plugin denied it", "policy_denied": "the policy does not allow it",
-    "kill_switch": "the kill switch is on", "approval_denied": "a person denied it",
+    "kill_switch": "all calls are stopped", "approval_denied": "a person denied it",
     "approval_expired": "no one answered in time",
     "permit_expired": "the agent did not start it in time", "permit_revoked": "the approval was revoked",
     "integrity": "the agent: the call differs from what was approved",
@@ -155,7 +155,7 @@ _CAUSES = {
 # Reasons that need more words than the effect.
 _RETRIES = {
     "plugin_veto": "No, the plugin would deny it again", "policy_denied": "No, the policy would deny it again",
-    "kill_switch": "Not while the kill switch is on", "approval_denied": "No, a person denied it",
+    "kill_switch": "Not while all calls are stopped", "approval_denied": "No, a person denied it",
     "approval_expired": "Yes, with a new approval request", "permit_expired": "Yes, with a new approval request",
     "no_such_tool": "Not unchanged: the tool name must be corrected",
     "invalid_input": "Not unchanged: the input must be corrected",

@@ -106,7 +106,7 @@ def killswitch_api(request: HttpRequest) -> HttpResponse:
         state = {"by": row.by, "reason": row.reason, "at": row.at} if row else {}
         return JsonResponse({"on": row is not None} | state)
     if not request.user.has_perm(THROW):
-        return fault(403, "forbidden", "You do not have permission to use the kill switch.")
+        return fault(403, "forbidden", "You do not have permission to stop all calls.")
     body = _read_body(request)
     if not isinstance(body, dict) or not isinstance(body.get("on"), bool) or set(body) - {"on", "reason"}:
         return fault(422, "invalid_body", 'Send {"on": true or false, "reason": optional}.')

@@ -132,7 +132,7 @@ def test_the_frame_of_a_page_has_at_most_ten_controls_and_settings_lead_to_all_e
     assert page.locator(frame).count() <= 10
     page.locator(frame).get_by_text("Settings", exact=True).click()
     expect(page.locator("h1")).to_have_text("Settings")
-    for name in ("Password", "Personal tokens", "People", "Notifications", "Audit", "Break-glass", "Stop all"):
+    for name in ("Password", "Personal tokens", "People", "Notifications", "Audit", "Pause approvals", "Stop all"):
         link = page.locator("main .places a", has_text=name).first
         assert page.request.get(server.base + str(link.get_attribute("href"))).ok, name
     page.get_by_role("button", name="Switch theme").click()
