@@ -275,8 +275,8 @@ def require_approver(decision: PolicyDecision, request: PolicyRequest, eligible:
 def _decide_by_rules(effect: Effect, code: str, rules: list[Rule]) -> PolicyDecision:
     rules = _sort_rules(rules)
     first = rules[0]
-    suggest = next((rule.suggest for rule in rules if rule.suggest), "")
-    ids = tuple(rule.id for rule in rules)
+    suggest = next(filter(None, [rule.suggest for rule in rules]), "")
+    ids = tuple([rule.id for rule in rules])
     return PolicyDecision(
         effect, code, first.reason, rule=first.id, rules=ids, by=Actor("rule", first.id), suggest=suggest
     )
@@ -284,6 +284,8 @@ def _decide_by_rules(effect: Effect, code: str, rules: list[Rule]) -> PolicyDeci
 
 def _sort_rules(rules: list[Rule]) -> list[Rule]:
     """Return the rules in the order in which they are named: by severity, then by id."""
+    if len(rules) == 1:
+        return rules
     order = ("critical", "high", "medium", "low").index
     return sorted(rules, key=lambda rule: (order(rule.severity), rule.id))
 

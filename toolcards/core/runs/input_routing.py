@@ -27,6 +27,8 @@ Routed = tuple[int, f.AnyFact]
 CHANGED_ANOMALY = "changed-after-decision"  # the anomaly of a decided call that got another tool or input
 INPUT_FACTS = (f.InputStarted, f.InputReady, f.InputInvalid, f.InputRepaired)
 _OUTPUT_FACTS = (f.OutputPartial, f.OutputReady)
+# Facts that may change on their way to a card that the caller names; others are logged as they are.
+ROUTED_FACTS = (*INPUT_FACTS, *_OUTPUT_FACTS, f.InputChunk, f.SnapshotReceived)
 _CHUNK_EXEMPT = (f.OutcomeReported, f.LaneStarted)  # may come between chunks without ending the call (AG-UI 1.0)
 
 
@@ -48,8 +50,9 @@ class InputRouter:
             return self._route_output(ordinal, fact)
         if isinstance(fact, f.InputInvalid):
             return [(ordinal, self._resolve_invalid(fact))]
-        is_input = isinstance(fact, INPUT_FACTS)
-        return [(ordinal, self._set_kind(fact, self._state.cards.get(ordinal)) if is_input else fact)]
+        if isinstance(fact, INPUT_FACTS):
+            fact = self._set_kind(fact, self._state.cards.get(ordinal))
+        return [(ordinal, fact)]
 
     # ------------------------------------------------------------ finding the card
 
@@ -201,7 +204,8 @@ class InputRouter:
         """Return the fact with its card's kind, so that the log does not depend on a later catalog."""
         tool = fact.tool or (card.tool.name if card else "")
         announced_kind = self._state.context.kinds.get(tool, "")
-        kind_claim = max(fact.kind, announced_kind, key=lambda kind: DANGER.get(kind, -1))
+        is_milder = DANGER.get(fact.kind, -1) < DANGER.get(announced_kind, -1)
+        kind_claim = announced_kind if is_milder else fact.kind
         if not kind_claim and card and card.tool.name == tool:
             kind_claim = card.tool.kind
         source = getattr(fact, "source", "") or (card.tool.source if card else "")

@@ -12,7 +12,7 @@ from typing import Any
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.reducer import advance
-from toolcards.core.runs.input_routing import INPUT_FACTS, Routed
+from toolcards.core.runs.input_routing import INPUT_FACTS, ROUTED_FACTS, Routed
 from toolcards.core.runs.routing import Router
 from toolcards.core.runs.run_context import RunContext
 
@@ -63,6 +63,8 @@ class RunState:
 
     def route(self, fact: f.AnyFact | f.InputChunk, ordinal: int = 0) -> list[Routed]:
         """Return the facts to log for this one; see `routing.Router`."""
+        if ordinal and not isinstance(fact, ROUTED_FACTS):
+            return [(ordinal, fact)]
         return Router(self).route(fact, ordinal)  # one that is kept would be a cycle, which frees no run at once
 
     def record(self, ordinal: int, fact: f.AnyFact, seq: int = 0) -> tuple[Card | None, bool]:

@@ -160,7 +160,7 @@ def load_terms(row: Approval) -> AskTerms:
     """Return the terms under which the approval was opened."""
     terms: dict[str, Any] = json.loads(row.terms)
     fields: dict[str, Any] = {
-        name: _to_tuples(value) if type(value) is list else value for name, value in terms.items()
+        name: (_to_tuples(value) if value else ()) if type(value) is list else value for name, value in terms.items()
     }
     if row.opener == "agent":  # its own user may answer it where the agent runs, so here too
         fields["allow_requester"] = True

@@ -157,7 +157,7 @@ def read_streamed_input(card: Card) -> tuple[Rope, bool, Any]:
     The text is the segment, else the joined text if only that is JSON (rule 8).
     """
     if not card.segment:
-        return card.text, *parse(str(card.text))
+        return card.text, *(parse(str(card.text)) if card.text.length else (False, None))
     for text in (card.segment, card.text.plus(str(card.segment))):
         is_json, value = parse(str(text))
         if is_json:
