@@ -146,7 +146,7 @@ PASSWORD_HASHERS = ["dashboard.accounts.guessing.hashing.BoundedPBKDF2"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
-] + [{"NAME": "dashboard.accounts.forms.MaximumLengthValidator"}]
+] + [{"NAME": "dashboard.accounts.sign_in_views.MaximumLengthValidator"}]
 
 # Cookies ignore ports: with Django's names, two programs on one computer would sign out each other's people.
 _HOST = "__Host-" if TOOLCARDS.https else ""

@@ -21,8 +21,8 @@ from dashboard.policy import views as policy
 from dashboard.policy.record import views as record
 from dashboard.policy.reviewers import views as reviewers
 from dashboard.policy.rules import views as rules
+from dashboard.policy.simulation import api as simulation
 from dashboard.policy.simulation import api as simulation_api
-from dashboard.policy.simulation import views as simulation
 from dashboard.policy.text import editor as text_editor
 from dashboard.runs import call_statistics, call_text, call_views, export, now_page, saved_filters
 from dashboard.runs import views as runs

@@ -20,8 +20,8 @@ from dashboard.accounts import roles as keeping
 from dashboard.accounts import sign_in_links
 from dashboard.accounts.access import get_signed_in_person, needs
 from dashboard.accounts.audit_signals import save_person
-from dashboard.accounts.forms import OwnPasswordForm
 from dashboard.accounts.sign_in_log import is_freshly_signed_in
+from dashboard.accounts.sign_in_views import OwnPasswordForm
 from dashboard.form_fields import NamesField
 from toolcards.gate import list_voters
 from toolcards.models import Grant, PersonalToken

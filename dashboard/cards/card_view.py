@@ -26,7 +26,7 @@ from toolcards.client.common import error_codes
 from toolcards.client.common.json_text import is_same_json
 from toolcards.core.calls.call_json import compute_view_sha256
 from toolcards.core.calls.card import Card, ToolCallState
-from toolcards.core.calls.permissions import is_refused, is_retryable
+from toolcards.core.calls.identity import is_refused, is_retryable
 from toolcards.core.policy.shell.command_lines import find_command_line
 from toolcards.core.risk.assessment import Risk, assess_call_risk, assess_risk
 from toolcards.core.summaries.summary import Summary, build_summary

@@ -17,8 +17,6 @@ from dashboard.cards.safe_text import mark_html
 from dashboard.cards.times import render_time
 from toolcards.core.calls.card import ToolCallState
 
-LATEST_TIME = 1e11  # epoch seconds; the template formats greater ones
-
 
 class PlainForm(NamedTuple):
     """How plain cards of one state are drawn: the condition for it, the body, and what follows the body."""

@@ -14,7 +14,7 @@ from dashboard.cards.timeline.timeline import build_timeline
 from dashboard.cards.trace import event_log
 from dashboard.live.base_board import LiveBoard
 from dashboard.live.frames import Frame
-from dashboard.runs import run_cards, tables
+from dashboard.runs import tables, views
 from dashboard.runs.narration import Narration, TextBlock
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.models import Run, ToolCall
@@ -80,7 +80,7 @@ class RunBoard(LiveBoard):
         if self._texts is None:
             return Frame({})
         run = Run.objects.select_related("source").get(pk=self.run)
-        page = run_cards.build_run_page(run, self._texts.blocks.values(), with_removed=True)
+        page = views.build_run_page(run, self._texts.blocks.values(), with_removed=True)
         parts = {str(card.ordinal): place_card(card.call, card.form) for card in page.cards}
         seqs = {str(card.ordinal): card.call.seq for card in page.cards}
         # A block ends without text of its own; the next call or block, which is newer, ends it.
@@ -161,5 +161,5 @@ def _read_shown_columns(run: int) -> tuple[Any, ...]:
 
 def _render_texts(blocks: Iterable[TextBlock]) -> dict[str, str]:
     """Return the newest blocks that are not blank."""
-    rendered_blocks = ((block.seq, block.render()) for block in list(blocks)[-run_cards.MAX_BLOCKS :])
+    rendered_blocks = ((block.seq, block.render()) for block in list(blocks)[-views.MAX_BLOCKS :])
     return {f"t{seq}": build_part("#board", "place", html) for seq, html in rendered_blocks if html}

@@ -27,7 +27,7 @@ from toolcards.audit.trail import Act, write_acts
 from toolcards.encryption import DecryptionError
 from toolcards.models import Delivery, PushBrowser
 from toolcards.models.notifications import PUSH
-from toolcards.notifications import formats, push, subscriptions, vapid
+from toolcards.notifications import formats, push, push_encryption, subscriptions
 
 
 # Ends push notifications where a person signs out, or is deactivated.
@@ -101,7 +101,7 @@ def change_browser(request: HttpRequest, pk: int, action: str) -> HttpResponse:
 
 def _render_page(request: HttpRequest, person: User, trouble: str = "", status: int = 200) -> HttpResponse:
     try:
-        key = vapid.get_public_key()
+        key = push_encryption.get_public_key()
     except DecryptionError:
         key = ""
     rows = [
@@ -118,7 +118,7 @@ def _add_browser(request: HttpRequest, person: User, form: BrowserForm) -> bool:
     with transaction.atomic():
         User.objects.select_for_update().get(pk=person.pk)  # so that two requests do not exceed the limit together
         _delete_signed_out(person)
-        vapid.store_key()
+        push_encryption.store_key()
         own = PushBrowser.objects.filter(person=person).exclude(endpoint_sha256=digest)
         if own.count() >= MAX_BROWSERS:
             return False

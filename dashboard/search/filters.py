@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlencode
 from django.db.models import Q, QuerySet
 
 from dashboard.cards import labels
-from dashboard.search.run_terms import STATUSES, narrow_runs, parse_run_search
 from dashboard.search.search_terms import NO_RESULT, Search, SearchTerm, parse_search
+from dashboard.search.search_words import STATUSES, narrow_runs, parse_run_search
 from toolcards.core.calls.card import KINDS, ToolCallState
 from toolcards.core.calls.card_codec import dump_card
 from toolcards.core.text.search_signature import list_needle_bits, list_needles

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
-from toolcards.core.calls.permissions import DAY_SECONDS, WORDS
+from toolcards.core.calls.identity import DAY_SECONDS, WORDS
 from toolcards.core.policy.decision import Effect
 from toolcards.gate import policy_store
 from toolcards.models import SourceDay

@@ -22,7 +22,7 @@ from dashboard.sources.control import describe_control, load_yesterday
 from dashboard.sources.forms import KeyForm
 from toolcards import connect, gate, hooks
 from toolcards.adapters import ADAPTERS
-from toolcards.core.runs.skipped_frames import SkippedFrames
+from toolcards.core.runs.run_context import SkippedFrames
 from toolcards.gate import policy_store
 from toolcards.models import AgentKey, Proof, Run, Source, ToolCall
 from toolcards.sources import badges as health

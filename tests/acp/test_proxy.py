@@ -6,6 +6,7 @@ import json
 import secrets
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import pytest
 from tests.support import gating
 from tests.support.acp_editor import Editor
 from tests.support.server import PATIENCE, ROOT, Server, until
+from tests.support.tables import loop_over
+from toolcards.acp.proxy import main
 
 pytestmark = pytest.mark.slow
 AGENT = ROOT / "tests/support/acp_agent.py"
@@ -185,3 +188,37 @@ def test_the_agent_does_not_get_the_key(ruled: Server, tmp_path: Path) -> None:
     editor = Editor([sys.executable, "-c", code], url=ruled.base, key=ruled.key)
     editor.close()
     assert editor.lines == [b"False\n"]
+
+
+@loop_over(("argv", "words"), [
+    ((), "name the agent's command after --"), (("--",), "name the agent's command"),
+    (("--gate",), "name the agent's command"),
+    (("--gate", "--mirror", "--", "ls"), "not allowed with argument"),
+    (("--key", "tck_x", "--", "no-such-program-here"), "program not found"),
+    (("--url", "no address", "--key", "tck_x", "--", "ls"), "address"), (("--nonsense", "--", "ls"), "unrecognized"),
+])  # fmt: skip
+def test_a_mistake_ends_with_one_line(capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], words: str) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main([*argv])
+    assert raised.value.code == 2 and words in capsys.readouterr().err.strip().splitlines()[-1]
+
+
+COMMAND_AGENT = """
+import json, os, sys
+print(json.dumps([sys.argv[1:], "TOOLCARDS_AGENT_KEY" in os.environ, "PATH" in os.environ]))
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("options", [("--",), ("--mirror", "--agent", "mine", "--"), ("--gate",)])
+def test_the_agent_gets_its_own_arguments_and_not_the_key(
+    options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLCARDS_AGENT_KEY", "tck_secret")
+    monkeypatch.setenv("TOOLCARDS_URL", "http://127.0.0.1:9")
+    argv = [*options, sys.executable, "-c", COMMAND_AGENT, "--flag", "--", "--gate"]
+    with (tmp_path / "out").open("w+") as out, Path("/dev/null").open() as nothing, ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(sys, "stdin", nothing)  # pytest's own have no descriptors
+        monkeypatch.setattr(sys, "stdout", out)
+        assert pool.submit(main, argv).result() == 7  # in a thread: signals stay the tests' own
+    assert json.loads((tmp_path / "out").read_text()) == [["--flag", "--", "--gate"], False, True]

@@ -14,7 +14,7 @@ from tests.support.tables import loop_over
 from toolcards.adapters import ADAPTERS, ApprovalAnswer, BadFrame, native
 from toolcards.adapters.base import MAX_DEPTH, Adapter
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.run_context import SkippedFrame
 
 
 def nested(depth: int) -> Any:

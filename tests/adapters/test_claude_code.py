@@ -11,7 +11,7 @@ from tests.support.trace_player import Player
 from toolcards.adapters import ADAPTERS, ApprovalAnswer, BadFrame
 from toolcards.adapters.claude_code import find_folder
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.run_context import SkippedFrame
 
 CLAUDE = ADAPTERS["claude-code"]
 BASH = {"tool_name": "Bash", "tool_input": {"command": "ls"}}

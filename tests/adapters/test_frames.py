@@ -12,7 +12,7 @@ from tests.support.trace_player import Player, bodies, texts_of
 from toolcards.adapters import ADAPTERS, BadFrame, ag_ui, ai_sdk, native
 from toolcards.adapters.base import Adapter
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.run_context import SkippedFrame
 
 FULL = {  # every field that the protocols' schemas require
     "toolCallId": "c", "toolCallName": "t", "toolName": "t", "messageId": "m", "delta": "d", "inputTextDelta": "d",

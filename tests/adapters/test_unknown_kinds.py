@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.tables import loop_over
 from toolcards.adapters import ADAPTERS
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.run_context import SkippedFrame
 
 
 def update(kind: str, **more: Any) -> dict[str, Any]:

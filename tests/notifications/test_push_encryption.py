@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric import ec
+from django.db import connection
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.push_service import Browser, decode, encode
+from tests.support.push_service import Browser, decode, encode, verify_authorization
+from toolcards import encryption
+from toolcards.models import PushKey
+from toolcards.notifications import push_encryption
 from toolcards.notifications.push_encryption import MAX_TEXT, InvalidKeys, encrypt, encrypt_with, parse_browser_keys
 
 # RFC 8291, appendix A
@@ -66,3 +72,43 @@ def test_invalid_keys_are_refused(public_key: str, auth: str) -> None:
 def test_any_text_as_keys_is_refused_plainly(public_key: str, auth: str) -> None:
     with pytest.raises(InvalidKeys):
         parse_browser_keys(public_key, auth)
+
+
+NOW = 1_800_000_000.0
+ENDPOINT = "https://push.example:8443/send/abc?x=1"
+
+
+@pytest.mark.django_db
+def test_the_key_is_stored_once_encrypted_and_outlives_a_new_secret(settings: Any) -> None:
+    public = push_encryption.get_public_key()
+    assert len(decode(public)) == 65 and not PushKey.objects.exists()
+    for _ in range(2):
+        push_encryption.store_key()
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "quite another key", [settings.SECRET_KEY]
+    assert push_encryption.get_public_key() == public and PushKey.objects.count() == 1
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT private FROM toolcards_pushkey")
+        assert cursor.fetchone()[0].startswith(encryption.MARK)
+
+
+@pytest.mark.django_db
+def test_a_token_is_for_the_origin_of_the_push_service_and_expires() -> None:
+    header = push_encryption.build_authorization(ENDPOINT, NOW)
+    verify_authorization(header, "https://push.example:8443", NOW)
+    assert header.endswith(f", k={push_encryption.get_public_key()}")
+
+
+@pytest.mark.django_db
+def test_the_contact_is_our_https_origin_if_there_is_one(settings: Any) -> None:
+    settings.TOOLCARDS = settings.TOOLCARDS.model_copy(update={"origins": ["https://cards.example"]})
+    claims = verify_authorization(push_encryption.build_authorization(ENDPOINT, NOW), "https://push.example:8443", NOW)
+    assert claims["sub"] == "https://cards.example"
+
+
+@pytest.mark.django_db
+def test_a_key_of_another_secret_is_reported_and_kept(settings: Any) -> None:
+    push_encryption.store_key()
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "quite another key", []
+    with pytest.raises(encryption.DecryptionError):
+        push_encryption.get_public_key()
+    assert PushKey.objects.count() == 1

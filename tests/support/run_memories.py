@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from toolcards.core.runs.run_context import SkippedFrames
 from toolcards.core.runs.run_state import RunContext, RunState
-from toolcards.core.runs.skipped_frames import SkippedFrames
 from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.models import Run, Source
 

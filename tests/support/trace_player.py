@@ -10,8 +10,8 @@ from typing import Any
 from toolcards.adapters import ADAPTERS
 from toolcards.adapters.sse import EventSplitter, LineSplitter
 from toolcards.core.calls import facts as f
+from toolcards.core.runs.run_context import SkippedFrame
 from toolcards.core.runs.run_state import RunState
-from toolcards.core.runs.skipped_frames import SkippedFrame
 
 TRACES = Path(__file__).parents[1] / "traces"
 MANIFEST = json.loads((TRACES / "manifest.json").read_text())

@@ -5,6 +5,6 @@ requests are answered by the gate (`--gate`, the default), or by the first answe
 (`--mirror`). It uses only the standard library and the client, so it starts quickly and needs no database.
 """
 
-from toolcards.acp.command import main
+from toolcards.acp.proxy import main
 
 __all__ = ["main"]

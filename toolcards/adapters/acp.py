@@ -19,7 +19,7 @@ from toolcards.adapters.native import find_number
 from toolcards.client.common import tool_results as results
 from toolcards.core.calls import facts as f
 from toolcards.core.policy.places.project import is_folder
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.run_context import SkippedFrame
 
 Payload = dict[str, Any]
 HOST = f.Actor("host", "editor")

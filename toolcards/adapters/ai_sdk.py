@@ -38,7 +38,7 @@ from toolcards.adapters.ai_sdk_chunks import (
 )
 from toolcards.adapters.base import Adapter, ApprovalAnswer, Facts
 from toolcards.adapters.frames import Decoder
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.run_context import SkippedFrame
 
 
 class WrappedChunk(Chunk):

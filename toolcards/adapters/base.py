@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from toolcards.core.calls.facts import AnyFact, InputChunk, InputPiece
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.run_context import SkippedFrame
 
 MAX_DEPTH = 32  # objects and arrays inside each other; the transport passes its own setting
 Facts = list[AnyFact | InputChunk]

@@ -20,7 +20,7 @@ from toolcards.client.common.tool_results import format_result
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.questions import TOOLS as QUESTION_TOOLS
 from toolcards.core.policy.places.project import is_folder
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.run_context import SkippedFrame
 
 ASKS = "Claude Code asks for permission. Answer here or in Claude Code."
 NOT_RUN = "Claude Code did not run this call."

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from toolcards.adapters import strict
 from toolcards.adapters.base import MAX_DEPTH, BadFrame, Facts
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.run_context import SkippedFrame
 
 
 class ProtocolFrame(BaseModel):

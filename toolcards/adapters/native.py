@@ -11,7 +11,7 @@ from toolcards.adapters.base import MAX_DEPTH, Adapter, ApprovalAnswer, Facts
 from toolcards.adapters.frames import Decoder
 from toolcards.adapters.native_frames import Frames
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.run_context import SkippedFrame
 
 
 def encode(answer: ApprovalAnswer) -> dict[str, Any]:

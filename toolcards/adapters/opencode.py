@@ -16,7 +16,7 @@ from toolcards.adapters.base import MAX_DEPTH, Adapter, ApprovalAnswer, BadFrame
 from toolcards.client.common.tool_results import format_result
 from toolcards.core.calls import facts as f
 from toolcards.core.policy.places.project import is_folder
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.run_context import SkippedFrame
 
 Payload = dict[str, Any]
 HOST = f.Actor("host", "opencode")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from toolcards.adapters import ag_ui, strict
 from toolcards.adapters.ag_ui import interrupts
 from toolcards.adapters.base import MAX_DEPTH, Adapter, Facts
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.run_context import SkippedFrame
 
 
 def decode(text: str, depth: int = MAX_DEPTH) -> Facts | SkippedFrame:

@@ -55,17 +55,10 @@ from toolcards.gate.agents.idempotency import BodyDigest, HeldKey, StoredAnswer
 from toolcards.gate.agents.ingest import Stream
 from toolcards.gate.agents.keyed_stream import KeyedStream
 from toolcards.gate.agents.liveness import REQUEST_LEASE
-from toolcards.gate.agents.stream_end import build_end_of_stream
+from toolcards.gate.agents.run_commands import build_end_of_stream
 from toolcards.gate.agents.stream_queue import CommitReport
-from toolcards.gate.approvals import (
-    browser_votes,
-    expiry,
-    manual_outcome,
-    reevaluation,
-    revocation,
-    votes,
-)
-from toolcards.gate.approvals.browser_votes import VotedCall, Voter
+from toolcards.gate.approvals import delivery, expiry, manual_outcome, reevaluation, revocation, votes
+from toolcards.gate.approvals.delivery import VotedCall, Voter
 from toolcards.gate.approvals.expected_decisions import expect_decision
 from toolcards.gate.approvals.manual_outcome import ManualOutcome, RefusalAnswer
 from toolcards.gate.approvals.revocation import Revocation, can_undo
@@ -148,7 +141,7 @@ async def avote(session: str, find_voter: Callable[[], Voter | None], ballot: Ba
 
     It is called in the transaction, once for all votes of the session in one commit. None is refused.
     """
-    voted_call: VotedCall = await group_commit.submit(browser_votes.CastSessionVote(session, find_voter, ballot))
+    voted_call: VotedCall = await group_commit.submit(delivery.CastSessionVote(session, find_voter, ballot))
     return voted_call
 
 

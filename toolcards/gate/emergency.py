@@ -17,13 +17,12 @@ from django.db.models import QuerySet
 from toolcards.audit.trail import Act
 from toolcards.clocks import clock
 from toolcards.core.calls import facts as f
-from toolcards.gate import memo
 from toolcards.gate.refusals import InvalidRequest, Undecryptable
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
-from toolcards.models import Approval, BreakGlass, KillSwitch
+from toolcards.models import Approval, BreakGlass, KillSwitch, prepared_selects
 from toolcards.models.prepared_selects import PreparedSelect
 
 MAX_BREAK_GLASS_MINUTES = 8 * 60
@@ -34,7 +33,7 @@ STOPPED_AT_ONCE = 200  # approvals of one commit
 
 def is_kill_switch_on() -> bool:
     """Return whether the kill switch is on."""
-    return memo.recall(is_kill_switch_on, _select_kill_switch)
+    return prepared_selects.recall(is_kill_switch_on, _select_kill_switch)
 
 
 def _select_kill_switch() -> bool:
@@ -53,7 +52,7 @@ def get_active_kill_switch() -> KillSwitch | None:
 def get_active_break_glass(now: float | None = None) -> BreakGlass | None:
     """Return the break-glass in effect, None without one (`now`: epoch seconds)."""
     now = time.time() if now is None else now
-    rows = memo.recall(get_active_break_glass, _BREAK_GLASS.fetch_all)
+    rows = prepared_selects.recall(get_active_break_glass, _BREAK_GLASS.fetch_all)
     return next((row for row in rows if row.until > now and not _is_over(row)), None)
 
 
@@ -77,7 +76,7 @@ class SetKillSwitch(Command):
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         tx.affects_every_run = True
-        memo.forget()
+        prepared_selects.forget()
         KillSwitch.objects.create(on=self.on, by=self.actor, reason=self.reason, at=tx.now)
         name = f"killswitch.{'on' if self.on else 'off'}"
         tx.audit_acts.append(Act(name, self.kind, self.actor, detail={"reason": self.reason}, at=tx.now))
@@ -162,7 +161,7 @@ class SetBreakGlass(Command):
     def apply(self, tx: Transaction) -> None:
         """See group_commit.Work."""
         tx.affects_every_run = True
-        memo.forget()
+        prepared_selects.forget()
         BreakGlass.objects.filter(ended_at=None, until__gt=tx.now).update(ended_at=tx.now)
         if not self.minutes:
             tx.audit_acts.append(Act("breakglass.ended", self.kind, self.actor, at=tx.now))

@@ -14,8 +14,9 @@ from toolcards.core.policy.language.document import PolicyError, parse
 from toolcards.core.policy.lasting import answers
 from toolcards.core.policy.lasting.answers import LastingAnswer
 from toolcards.encryption import get_redactor
-from toolcards.gate import memo, policy_draft, policy_store
+from toolcards.gate import policy_draft, policy_store
 from toolcards.gate.refusals import AlreadyDecided, InvalidRequest, NotAllowed
+from toolcards.models import prepared_selects
 
 EDIT_POLICY = "toolcards.edit_policy"
 _EFFECTS = {"always": Effect.ALLOW, "always_deny": Effect.DENY}
@@ -131,4 +132,4 @@ def _activate(document: dict[str, Any], policy: RuleSet, person: Any, note: str)
     except policy_store.VersionConflict as late:
         message = f"Version {late.active} of the policy was activated at this moment. Try again."
         raise AlreadyDecided(message, code="policy_changed") from late
-    memo.forget()
+    prepared_selects.forget()

@@ -16,10 +16,9 @@ from toolcards.core.policy.decision import Effect, RuleSet
 from toolcards.core.policy.language import document as documents
 from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.core.policy.language.lint import lint
-from toolcards.gate import memo
 from toolcards.gate.decisions import eligibility
 from toolcards.gate.writer.bulk_sql import fit_text
-from toolcards.models import Draft, PolicyVersion, Source, ToolCall
+from toolcards.models import Draft, PolicyVersion, Source, ToolCall, prepared_selects
 from toolcards.notifications import webhooks
 
 FIRST_RUN_AUTHOR = "setup"
@@ -55,7 +54,7 @@ def get_active_policy() -> RuleSet:
 
     The version is read once in a transaction of the writer, else each time; its compiled policy is cached.
     """
-    row = memo.recall(get_active_policy, _select_active_version)
+    row = prepared_selects.recall(get_active_policy, _select_active_version)
     if row is None:
         raise NoActivePolicy
     compiled_policy = _compiled.get(row)

@@ -13,8 +13,8 @@ from django.db import models
 from django.utils import timezone
 
 from toolcards.core.calls.facts import AnomalyRecorded, AnyFact, load
-from toolcards.core.runs import skipped_frames
-from toolcards.core.runs.skipped_frames import SkippedFrames
+from toolcards.core.runs import run_context
+from toolcards.core.runs.run_context import SkippedFrames
 from toolcards.encryption import DecryptionError, SealedText, UnreadableText
 from toolcards.models.sources import Source
 from toolcards.models.write_guard import LogModel, LogQuerySet
@@ -80,7 +80,7 @@ class Run(LogModel):
     calls = models.IntegerField(default=0)
     counts = models.TextField(default="{}")  # state -> number of calls
     skipped = models.BigIntegerField(default=0)  # frames of kinds that the adapter does not know
-    skipped_kinds = models.TextField(default="{}")  # kind -> number of frames (core/runs/skipped_frames.py)
+    skipped_kinds = models.TextField(default="{}")  # kind -> number of frames (core/runs/run_context.py)
     context = SealedText(default="{}")  # RunContext, as JSON
     scrubbed_at = models.DateTimeField(null=True, blank=True)  # secrets are masked permanently; each write resets it
     # Frame numbers of the sender: the highest without a gap, then ranges ahead of it (core/runs/sequence_set.py).
@@ -123,7 +123,7 @@ class Run(LogModel):
     @property
     def skipped_frames(self) -> SkippedFrames:
         """Frames of kinds that are unknown to the adapter."""
-        return skipped_frames.load(self.skipped, self.skipped_kinds)
+        return run_context.load(self.skipped, self.skipped_kinds)
 
 
 _DOTS = frozenset({".", ".."})  # as a part of a path, also percent-encoded, programs resolve them

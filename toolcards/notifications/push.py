@@ -20,7 +20,7 @@ from toolcards.core.calls import tool_events as h
 from toolcards.encryption import UnreadableText
 from toolcards.models import Approval, Delivery, PushBrowser
 from toolcards.models.notifications import PUSH
-from toolcards.notifications import formats, vapid, webhooks
+from toolcards.notifications import formats, push_encryption, webhooks
 from toolcards.notifications.push_encryption import encrypt
 from toolcards.notifications.webhooks import NotDelivered
 
@@ -49,7 +49,7 @@ def send(delivery: Delivery, now: float) -> int:
     headers = {
         "TTL": str(seconds), "Urgency": "normal" if delivery.event == h.APPROVAL_RESOLVED else "high",
         "Topic": build_tag(payload), "Content-Encoding": "aes128gcm", "Content-Type": "application/octet-stream",
-        "Authorization": vapid.build_authorization(browser.endpoint, now),
+        "Authorization": push_encryption.build_authorization(browser.endpoint, now),
     }  # fmt: skip
     try:
         status = webhooks.post(browser.endpoint, body, headers, setting=webhooks.BY_BROWSERS)

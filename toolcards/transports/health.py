@@ -11,7 +11,7 @@ from asgiref.sync import sync_to_async
 from toolcards import __version__, hooks, outages
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.asgi_views import endpoint
-from toolcards.transports.background import readiness, worker_ends
+from toolcards.transports.background import readiness
 
 
 @endpoint("GET", anybody=True)
@@ -45,7 +45,7 @@ async def readyz(request: Any, caller: None) -> Any:
 def _list_warnings() -> list[dict[str, Any]]:
     """Return what people should look at while the process is ready all the same."""
     warnings: list[dict[str, Any]] = []
-    ends = worker_ends.read_ends()
+    ends = readiness.read_ends()
     if ends.is_recent:
         moment = datetime.fromtimestamp(ends.at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         message = f"worker {ends.pid} {ends.reason}, and was replaced"

@@ -23,11 +23,11 @@ from toolcards.audit import verification
 from toolcards.core.review.review_answer import ANSWERS
 from toolcards.database import report_outage
 from toolcards.models import Approval, Review, Run, ToolCall
-from toolcards.transports.api import read_rights
+from toolcards.transports.api import sse
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.asgi_messages import HEADERS
 from toolcards.transports.api.asgi_views import endpoint
-from toolcards.transports.background import connections, readiness, worker_ends
+from toolcards.transports.background import connections, readiness
 
 DATABASE_SECONDS = 3.0  # seconds that the database has to answer
 
@@ -91,7 +91,7 @@ class MetricsCollector:
         if last_result is not None:
             description = "1 if the audit trail was intact when it was last verified, else 0"
             yield _build_gauge("toolcards_audit_whole", description, 0 if last_result.finding.fault else 1)
-        ended_workers = worker_ends.read_ends().count
+        ended_workers = readiness.read_ends().count
         description = "Worker processes that ended, hung or were killed, and were replaced"
         yield CounterMetricFamily("toolcards_worker_restarts", description, value=ended_workers)
         if (share := readiness.read_used_share()) is not None:
@@ -105,7 +105,7 @@ class MetricsCollector:
         Several processes share one address, so each names itself.
         """
         backlog, failing_parts = gate.count_backlog(), {outage.part for outage in outages.list_outages()}
-        streams = len(read_rights.open_rights)
+        streams = len(sse.open_rights)
         yield _build_own_gauge("toolcards_journal_backlog", "Frames received and not yet committed", backlog)
         yield _build_own_gauge("toolcards_connections", "Open connections of agents", len(connections.connections))
         yield _build_own_gauge("toolcards_event_streams", "Open event streams", streams)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboard.cards.labels import render_icon
+from dashboard.cards.payloads.ansi import render_code_lines
 from dashboard.cards.payloads.excerpts import MAX_CHARACTERS_WAITING, format_value
-from dashboard.cards.payloads.syntax import render_code_lines
 from dashboard.cards.safe_text import mark_html
 
 MAX_CHARACTERS = 24_000

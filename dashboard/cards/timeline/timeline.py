@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.cards.safe_text import mark_text
-from dashboard.cards.timeline import minimap
+from dashboard.cards.timeline import zoom
 from dashboard.cards.timeline.bars import (
     BAR,
     LEFT_MARGIN,
@@ -159,7 +159,7 @@ def build_timeline(
     return context | {
         "bars": bars, "height": height + 12, "width": WIDTH, "left": LEFT_MARGIN, "right": WIDTH - RIGHT_MARGIN,
         "moving": moving, "bottom": height, "cut": len(calls) == MAX_CALLS < run.calls,
-        "map": minimap.build_minimap(run, oldest, newest, links), "oldest": oldest, "newest": newest,
+        "map": zoom.build_minimap(run, oldest, newest, links), "oldest": oldest, "newest": newest,
         "shown": shown_window, "zoom": links.build_zoom(shown_window, latest),
         "other_form": links.build_other_form(window, latest, around),
         **{name: links.build_around(center) for name, center in neighbors.items()},

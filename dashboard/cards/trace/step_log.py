@@ -18,7 +18,7 @@ from dashboard.cards.safe_text import mark_html
 from dashboard.cards.times import format_duration, render_time
 from toolcards.client.common import error_codes
 from toolcards.core.calls.facts import InputDelta, TextDelta
-from toolcards.core.runs.skipped_frames import FAULT, OVER_QUOTA, SkippedFrames
+from toolcards.core.runs.run_context import FAULT, OVER_QUOTA, SkippedFrames
 from toolcards.gate import TraceStep, iterate_steps
 from toolcards.models import Event, Run
 

@@ -6,9 +6,13 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.support.tables import loop_over
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.run_context import RunContext
+from toolcards.core.runs.run_context import MAX_KIND_LENGTH, MAX_KINDS, RunContext, SkippedFrames, load
 
 
 def play(*facts: Any) -> RunContext:
@@ -194,3 +198,37 @@ def test_an_agent_cannot_make_the_context_as_large_as_it_likes() -> None:
     path, _ = context.get_lane("lane-2999")
     assert len(path) == 32 and path[-1] == "lane-2999" and path[:2] == ["lane--1", "lane-0"]
     assert context.scopes[-1] == "r" and context.dropped[-1] == "call-2999" and "call:call-0" in context.held
+
+
+SKIPPED_FRAMES_KINDS = st.lists(st.one_of(st.text(max_size=200), st.integers(0, 90).map(str)), max_size=150)
+
+
+def count_frames(kinds: list[str]) -> SkippedFrames:
+    frames = SkippedFrames()
+    for kind in kinds:
+        frames.count(kind)
+    return frames
+
+
+@pytest.mark.slow
+@given(SKIPPED_FRAMES_KINDS, SKIPPED_FRAMES_KINDS)
+def test_counts_are_bounded_and_add_up(first: list[str], second: list[str]) -> None:
+    frames, more = count_frames(first), count_frames(second)
+    frames.add(more)
+    assert frames.total == len(first) + len(second) == sum(frames.kinds.values()) + frames.other
+    assert len(frames.kinds) <= MAX_KINDS and all(0 < len(kind) <= MAX_KIND_LENGTH for kind in frames.kinds)
+    assert frames.other >= 0
+    assert load(frames.total, frames.dump_kinds()) == frames
+
+
+def test_the_kinds_beyond_the_limit_are_one_number() -> None:
+    frames = count_frames([f"kind-{n}" for n in range(60)] + ["kind-0", "kind-59"])
+    assert (len(frames.kinds), frames.kinds["kind-0"], frames.other) == (50, 2, 11)
+
+
+def test_kinds_without_a_name_and_with_a_long_one_are_kept() -> None:
+    assert count_frames(["", "x" * 81, "x" * 90, "y" * 80]).kinds == {"(empty)": 1, "x" * 79 + "…": 2, "y" * 80: 1}
+
+
+def test_the_most_frequent_kinds_come_first() -> None:
+    assert count_frames(["b", "a", "c", "c"]).by_number() == [("c", 2), ("a", 1), ("b", 1)]

@@ -22,7 +22,7 @@ from dashboard.live.base_board import BoardNews
 from dashboard.live.boards import BOARDS
 from dashboard.live.hub import FLOOD_BACKLOG, FLOOD_LOAD, MAX_LOAD, limit_load
 from dashboard.live.run_board import RunBoard
-from dashboard.runs.run_cards import PAGE
+from dashboard.runs.views import PAGE
 from tests.support.browser_sockets import say, socket, text_with, until_true, watching
 from tests.support.server import PATIENCE
 from toolcards import doorbell, gate

@@ -16,7 +16,7 @@ from tests.support.push_service import BROWSER, ENDPOINT, PushService
 from toolcards import encryption
 from toolcards.audit.rows import AuditRow
 from toolcards.models import Delivery, PushBrowser
-from toolcards.notifications import dispatcher, vapid
+from toolcards.notifications import dispatcher, push_encryption
 
 PHONE = (
     "Mozilla/5.0 (Linux; Android 15; Pixel) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Mobile Safari/537.36"
@@ -27,7 +27,7 @@ def test_a_browser_is_added_sealed_and_listed(ann: Client) -> None:
     answer = ann.post("/settings/push/", BROWSER.fields(ENDPOINT), headers={"User-Agent": PHONE}, follow=True)
     row = PushBrowser.objects.get()
     assert row.endpoint == ENDPOINT and row.label == "Chrome on Android" and row.label in answer.content.decode()
-    assert ENDPOINT not in answer.content.decode() and vapid.get_public_key() in answer.content.decode()
+    assert ENDPOINT not in answer.content.decode() and push_encryption.get_public_key() in answer.content.decode()
     with connection.cursor() as cursor:
         cursor.execute("SELECT endpoint, auth FROM toolcards_pushbrowser")
         assert all(text.startswith(encryption.MARK) for text in cursor.fetchone())
@@ -117,7 +117,7 @@ def test_a_test_message_arrives_once(ann: Client, limits: Callable[..., None]) -
 
 
 def test_without_the_key_the_page_says_why(ann: Client, settings: Any, an_approver: Any) -> None:
-    vapid.store_key()
+    push_encryption.store_key()
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "quite another key", []
     ann.force_login(an_approver)
     html = ann.get("/settings/push/").content.decode()

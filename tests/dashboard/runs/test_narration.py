@@ -46,7 +46,7 @@ def test_text_stands_where_it_was_written(signed_in: Client, a_run: Callable[...
 def test_an_older_page_has_the_text_of_its_own_calls(
     signed_in: Client, a_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dashboard.runs.run_cards.PAGE", 6)  # two calls, with a text before each
+    monkeypatch.setattr("dashboard.runs.views.PAGE", 6)  # two calls, with a text before each
     facts = [fact for n in range(1, 5) for fact in (f.TextDelta(text=f"before {n}"), *make_call(f"c{n}"))]
     a_run("long", *facts)
     order = list_order(signed_in.get("/runs/long/").content.decode())

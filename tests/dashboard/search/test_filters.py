@@ -13,8 +13,8 @@ from django.test import Client
 from dashboard.cards import labels
 from dashboard.search import filters
 from dashboard.search.filters import CallFilters, RunFilters
-from dashboard.search.run_terms import STATUSES
 from dashboard.search.search_terms import NO_RESULT
+from dashboard.search.search_words import STATUSES
 from tests.support.gate_commands import RecordFacts
 from tests.support.tables import loop_over
 from toolcards.core.calls import facts as f

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from dashboard.sources.control import describe_control, load_yesterday
-from toolcards.core.calls.permissions import DAY_SECONDS
+from toolcards.core.calls.identity import DAY_SECONDS
 from toolcards.core.policy.language.presets import PRESETS
 from toolcards.models import Source, SourceDay
 

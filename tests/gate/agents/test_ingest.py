@@ -22,7 +22,7 @@ from toolcards import gate
 from toolcards.client.common.canonical_json import digest
 from toolcards.core.calls import facts as f
 from toolcards.core.runs import sequence_set
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.run_context import SkippedFrame
 from toolcards.gate.agents import ingest
 from toolcards.gate.writer import group_commit, transaction
 from toolcards.gate.writer.cache import run_cache

@@ -14,7 +14,7 @@ from tests.support.held_writer import HeldWriter, hold_writer
 from tests.support.server import until
 from toolcards import hooks
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.run_context import SkippedFrame
 from toolcards.gate.agents import ingest
 from toolcards.gate.agents.idempotency import HeldKey, KeyTakenOver, ReserveKey, UpdateKey
 from toolcards.gate.agents.keyed_stream import KeyedStream

@@ -17,7 +17,7 @@ from tests.support.held_writer import HeldWriter, hold_writer
 from tests.support.server import PATIENCE, until
 from toolcards import hooks, outages
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.run_context import SkippedFrame
 from toolcards.gate.agents import stream_queue
 from toolcards.gate.agents.stream_queue import StreamQueue
 from toolcards.gate.refusals import KeyReuse, NotFound

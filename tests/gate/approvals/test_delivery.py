@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 
 from tests.support.gate_commands import make_ballot
 from tests.support.gated_calls import ASK, DENY
@@ -17,7 +18,7 @@ from toolcards.gate.approvals.delivery import ClaimDelivery, ConfirmDelivery, Re
 from toolcards.gate.refusals import NotAllowed, TooLate
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.cache import run_cache
-from toolcards.models import AgentKey, Approval, Event, Run, Source, ToolCall
+from toolcards.models import AgentKey, Approval, AuditRow, Event, Run, Source, ToolCall, Vote
 from toolcards.models.write_guard import allow_log_writes
 
 pytestmark = pytest.mark.django_db
@@ -337,3 +338,45 @@ def test_what_could_not_be_sent_can_be_undone(stream: Any, an_approver: Any) -> 
     release(pk)
     assert gate.revoke_approval(an_approver, pk).card.approval.state == "revoked"
     assert claim(pk)["decision"] == "deny"
+
+
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "nothing": lambda person: None,
+    "switched off": lambda person: type(person).objects.filter(pk=person.pk).update(is_active=False),
+    "no longer an approver": lambda person: person.groups.clear(),
+    "deleted": lambda person: type(person).objects.filter(pk=person.pk).delete(),
+}
+
+
+def prepare(act: str, a_call: Any, ballot: Any) -> Callable[[Any], object]:
+    """Return the act of a person on a call that it is possible for."""
+    call = a_call("approval-requested")
+    pk = Approval.objects.get().pk
+    if act == "undo":
+        gate.vote(get_user_model().objects.get(username="ann"), ballot(call, "approve"))
+        return lambda person: gate.revoke_approval(person, pk)
+    return lambda person: gate.vote(person, ballot(ToolCall.objects.get(), act))
+
+
+def count_rows() -> list[int]:
+    return [model.objects.count() for model in (Vote, Event, AuditRow)]
+
+
+@pytest.mark.parametrize("act", ["approve", "deny", "undo"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_who_may_no_longer_vote_changes_nothing(
+    change: Callable[[Any], object], act: str, a_call: Any, a_person: Any, ballot: Any, limits: Any
+) -> None:
+    limits(handover_seconds=60)
+    perform = prepare(act, a_call, ballot)
+    person = a_person("approver", "ben")
+    assert person.has_perm("toolcards.vote")  # remembered by the object, as by that of a request
+    change(person)
+    before = count_rows()
+    if change is CHANGES["nothing"]:
+        perform(person)
+        assert count_rows() != before
+        return
+    with pytest.raises(gate.NotAllowed):
+        perform(person)
+    assert count_rows() == before

@@ -12,7 +12,7 @@ from tests.support.tables import loop_over
 from toolcards import gate
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, CardApproval, CardPermit, CardTool
-from toolcards.core.calls.permissions import WORDS, find_permission
+from toolcards.core.calls.identity import WORDS, find_permission
 from toolcards.gate.writer import audit_entries, group_commit, transaction
 from toolcards.gate.writer.audit_entries import add_day_counts
 from toolcards.gate.writer.cache import run_cache

@@ -15,7 +15,7 @@ from channels.db import database_sync_to_async as in_thread
 from toolcards.adapters import ADAPTERS, native
 from toolcards.adapters.base import MAX_DEPTH, Adapter, Facts
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.run_context import SkippedFrame
 from toolcards.models import Run
 
 pytestmark = pytest.mark.django_db(transaction=True)

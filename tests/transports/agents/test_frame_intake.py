@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from tests.support.server import PATIENCE
 from toolcards import gate
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import SkippedFrame
+from toolcards.core.runs.run_context import SkippedFrame
 from toolcards.gate import timekeeping
 from toolcards.gate.refusals import NotFound
 from toolcards.gate.writer import group_commit

@@ -27,8 +27,6 @@ Routed = tuple[int, f.AnyFact]
 CHANGED_ANOMALY = "changed-after-decision"  # the anomaly of a decided call that got another tool or input
 INPUT_FACTS = (f.InputStarted, f.InputReady, f.InputInvalid, f.InputRepaired)
 _OUTPUT_FACTS = (f.OutputPartial, f.OutputReady)
-# Facts that may change on their way to a card that the caller names; others are logged as they are.
-ROUTED_FACTS = (*INPUT_FACTS, *_OUTPUT_FACTS, f.InputChunk, f.SnapshotReceived)
 _CHUNK_EXEMPT = (f.OutcomeReported, f.LaneStarted)  # may come between chunks without ending the call (AG-UI 1.0)
 
 
@@ -204,8 +202,7 @@ class InputRouter:
         """Return the fact with its card's kind, so that the log does not depend on a later catalog."""
         tool = fact.tool or (card.tool.name if card else "")
         announced_kind = self._state.context.kinds.get(tool, "")
-        is_milder = DANGER.get(fact.kind, -1) < DANGER.get(announced_kind, -1)
-        kind_claim = announced_kind if is_milder else fact.kind
+        kind_claim = announced_kind if DANGER.get(announced_kind, -1) > DANGER.get(fact.kind, -1) else fact.kind
         if not kind_claim and card and card.tool.name == tool:
             kind_claim = card.tool.kind
         source = getattr(fact, "source", "") or (card.tool.source if card else "")

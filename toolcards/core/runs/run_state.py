@@ -12,12 +12,14 @@ from typing import Any
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.reducer import advance
-from toolcards.core.runs.input_routing import INPUT_FACTS, ROUTED_FACTS, Routed
+from toolcards.core.runs.input_routing import INPUT_FACTS, Routed
 from toolcards.core.runs.routing import Router
 from toolcards.core.runs.run_context import RunContext
 
 __all__ = ["Routed", "RunContext", "RunState"]
 
+# Facts that may change on their way to a card that the caller names; others are logged as they are.
+_ROUTED = (*INPUT_FACTS, f.OutputPartial, f.OutputReady, f.InputChunk, f.SnapshotReceived)
 _RESULTS = (f.OutputReady, f.OutputFailed, f.OutputDenied)
 _LIVELY = (f.InputStarted, f.InputDelta, f.InputReady, f.InputRepaired, f.OutputPartial)
 
@@ -63,7 +65,7 @@ class RunState:
 
     def route(self, fact: f.AnyFact | f.InputChunk, ordinal: int = 0) -> list[Routed]:
         """Return the facts to log for this one; see `routing.Router`."""
-        if ordinal and not isinstance(fact, ROUTED_FACTS):
+        if ordinal and not isinstance(fact, _ROUTED):
             return [(ordinal, fact)]
         return Router(self).route(fact, ordinal)  # one that is kept would be a cycle, which frees no run at once
 

@@ -14,12 +14,12 @@ from toolcards.core.calls.card import Card
 from toolcards.core.calls.reducer.approval_handlers import add_requested_input
 from toolcards.core.policy.decision import AskTerms
 from toolcards.core.runs import sequence_set
+from toolcards.core.runs.run_context import SkippedFrame
 from toolcards.core.runs.run_end import ends_nothing, ends_run
 from toolcards.core.runs.sequence_set import SequenceNumber, TooManyGaps
-from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.gate import policy_store
 from toolcards.gate.agents.liveness import renew_lease, resume_run, void_permits
-from toolcards.gate.agents.stream_end import END_OF_STREAM, close_own_calls, find_run_end
+from toolcards.gate.agents.run_commands import END_OF_STREAM, close_own_calls, find_run_end
 from toolcards.gate.agents.stream_queue import StreamQueue
 from toolcards.gate.approvals.holds import ReturnVisit, build_channel_columns
 from toolcards.gate.decisions.digests import digest_input

@@ -9,8 +9,8 @@ from typing import Any
 
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.facts import InputPiece
+from toolcards.core.runs.run_context import SkippedFrame
 from toolcards.core.runs.sequence_set import SequenceNumber
-from toolcards.core.runs.skipped_frames import SkippedFrame
 from toolcards.gate.agents.idempotency import HeldKey
 from toolcards.gate.agents.ingest import Stream
 from toolcards.gate.agents.stream_queue import CommitReport

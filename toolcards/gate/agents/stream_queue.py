@@ -23,9 +23,9 @@ from django.db.transaction import TransactionManagementError
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.facts import InputPiece
+from toolcards.core.runs.run_context import FAULT, SkippedFrame
 from toolcards.core.runs.sequence_set import SequenceNumber
-from toolcards.core.runs.skipped_frames import FAULT, SkippedFrame
-from toolcards.gate.agents.stream_end import is_end_of_stream
+from toolcards.gate.agents.run_commands import is_end_of_stream
 from toolcards.gate.decisions import plugins
 from toolcards.gate.decisions.plugins import PluginInquiry, PluginResult
 from toolcards.gate.refusals import RequestRefused

@@ -7,12 +7,15 @@ agent that reconnects gets what it did not receive, once.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from toolcards.adapters import ADAPTERS, ApprovalAnswer
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, ToolCallState
 from toolcards.gate.approvals.permits import build_decision_with_permit, expire_permit, has_expired_unused
+from toolcards.gate.approvals.votes import Ballot, CastVote
 from toolcards.gate.decisions.recheck import recheck_approval
 from toolcards.gate.decisions.responses import get_approval_effect
 from toolcards.gate.refusals import NotAllowed
@@ -20,7 +23,44 @@ from toolcards.gate.writer import approval_rows
 from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.command import ApprovalCommand
 from toolcards.gate.writer.transaction import Transaction
-from toolcards.models import AgentKey, Approval
+from toolcards.models import AgentKey, Approval, Run, prepared_selects
+
+
+# Votes from browsers: the session's person is looked up in the transaction of the vote, once for each commit.
+class Voter(NamedTuple):
+    """A person who is signed in, and since when (epoch seconds)."""
+
+    person: Any
+    signed_in_at: float
+
+
+class VotedCall(NamedTuple):
+    """A call after a vote: its run with the source, its primary key, and its card."""
+
+    run: Run
+    pk: int
+    card: Card
+
+
+class CastSessionVote(CastVote):
+    """The vote of the person whose session it is. The answer is a VotedCall."""
+
+    def __init__(self, session: str, find_voter: Callable[[], Voter | None], ballot: Ballot) -> None:
+        super().__init__(None, ballot)
+        self.session, self.find_voter = session, find_voter
+
+    def apply(self, tx: Transaction) -> None:
+        """See group_commit.Work."""
+        voter = prepared_selects.recall((CastSessionVote, self.session), self.find_voter)
+        # The check of every vote comes later, and not at all for a repeated vote, whose answer is the card.
+        if voter is None or not voter.person.has_perm("toolcards.vote"):
+            raise NotAllowed("Sign in as a person who can vote.")
+        self.person, self.ballot = voter.person, replace(self.ballot, signed_in_at=voter.signed_in_at)
+        super().apply(tx)
+        run = tx.load_run(self.row.run_id).row
+        assert run.source is not None  # read here if it is not cached, because the event loop reads nothing
+        self.answer = VotedCall(run, self.row.call_id, self.answer)
+
 
 RECEIPT_SECONDS = 5.0  # working seconds without a receipt after which another connection can send the decision
 

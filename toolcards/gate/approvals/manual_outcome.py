@@ -13,7 +13,7 @@ from typing import Any
 from toolcards.audit import trail
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card
-from toolcards.core.calls.permissions import is_retryable
+from toolcards.core.calls.identity import is_retryable
 from toolcards.gate.approvals.votes import clean_comment, format_age
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import list_identities, load_terms, may_vote

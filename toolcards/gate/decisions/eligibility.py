@@ -13,8 +13,7 @@ from django.db import connection
 
 from toolcards.core.policy.decision import AskTerms, PolicyDecision
 from toolcards.database import is_transient
-from toolcards.gate import memo
-from toolcards.models import Approval, Source
+from toolcards.models import Approval, Source, prepared_selects
 from toolcards.models.prepared_selects import PreparedSelect
 
 _TERM_NAMES = [field.name for field in fields(AskTerms)]
@@ -44,13 +43,13 @@ def get_source(pk: int) -> Source:
 
     Its owner or environment may change while its runs are open.
     """
-    (source,) = memo.recall((get_source, pk), lambda: _SELECT_SOURCE.fetch_all(pk))
+    (source,) = prepared_selects.recall((get_source, pk), lambda: _SELECT_SOURCE.fetch_all(pk))
     return source
 
 
 def list_identities(person: Any) -> tuple[str, ...]:
     """Return the names of a person in rules: username and `group:…` names."""
-    groups = memo.recall((list_identities, person.pk), lambda: _select_groups(person.pk))
+    groups = prepared_selects.recall((list_identities, person.pk), lambda: _select_groups(person.pk))
     return (person.get_username(), *(f"group:{name}" for name in groups))
 
 
@@ -70,7 +69,7 @@ def may_vote(person: Any) -> bool:
 
 def list_voters() -> set[int]:
     """Return the primary keys of the people who may vote now."""
-    return {pk for pk, _ in memo.recall(count_eligible_voters, _list_voters_by_pk)}
+    return {pk for pk, _ in prepared_selects.recall(count_eligible_voters, _list_voters_by_pk)}
 
 
 def count_eligible_voters(terms: AskTerms, source: Source) -> int:
@@ -114,7 +113,7 @@ def find_eligible_voters(terms: AskTerms, owner: int | None) -> set[int]:
     requester.
     """
     barred_person = None if terms.allow_requester else owner
-    voters = memo.recall(count_eligible_voters, _list_voters_by_pk)
+    voters = prepared_selects.recall(count_eligible_voters, _list_voters_by_pk)
     return {pk for pk, names in voters if pk != barred_person and terms.may_answer(names)}
 
 

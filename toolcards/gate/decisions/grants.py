@@ -21,7 +21,7 @@ from toolcards.core.calls.card import Card
 from toolcards.core.policy import decision as policy
 from toolcards.core.policy.grants import make_agent_scope
 from toolcards.core.policy.language import document
-from toolcards.gate import memo, policy_store
+from toolcards.gate import policy_store
 from toolcards.gate.decisions.digests import digest_input
 from toolcards.gate.decisions.eligibility import list_voters
 from toolcards.gate.refusals import InvalidRequest, NotFound
@@ -29,7 +29,7 @@ from toolcards.gate.writer.bulk_sql import fit_text
 from toolcards.gate.writer.cache.run_memory import RunMemory
 from toolcards.gate.writer.transaction import Transaction
 from toolcards.ids import new_id
-from toolcards.models import Approval, Grant, PolicyVersion, Run
+from toolcards.models import Approval, Grant, PolicyVersion, Run, prepared_selects
 
 DEFAULT_MINUTES = 15
 MAX_MINUTES = 8 * 60
@@ -40,7 +40,7 @@ def find_grants(question: policy.PolicyRequest, run: Run, now: float) -> list[po
 
     Those of people who may not vote any more are left out, however they lost the right.
     """
-    if not memo.recall(find_grants, lambda: _has_live_grants(now)):
+    if not prepared_selects.recall(find_grants, lambda: _has_live_grants(now)):
         return []
     in_scope = models.Q(run=None) | models.Q(run=run)
     same_input = models.Q(args_sha256=_digest_request(question)) | ~models.Q(pattern="")
@@ -105,7 +105,7 @@ def create_grants(
     expires_at = now + _parse_minutes(grant_data) * 60 if kind == "until" else 0.0
     asking_policy = _get_asking_policy(row)
     names = json.loads(row.rules) or ["default"]
-    memo.forget()
+    prepared_selects.forget()
     source, tool = row.run.source, card.tool
     return [
         Grant.objects.create(

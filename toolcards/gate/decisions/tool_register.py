@@ -17,8 +17,7 @@ from django.db import transaction
 from toolcards.audit.trail import Act, write_acts
 from toolcards.client.common.canonical_json import NotCanonical, digest
 from toolcards.core.input_repair import Offer
-from toolcards.gate import memo
-from toolcards.models import SeenTool
+from toolcards.models import SeenTool, prepared_selects
 from toolcards.models.prepared_selects import PreparedSelect
 
 MAX_SCHEMAS = 2_000  # rows per source; a schema beyond them counts as changed
@@ -50,7 +49,7 @@ def check_tool(
     """
     digests = [(how, sha256[:64]) for how, sha256 in presented_schemas if sha256]
     key = source_id, name[:300]
-    rows = memo.recall((check_tool, *key), lambda: _SELECT_TOOLS.fetch_all(*key))
+    rows = prepared_selects.recall((check_tool, *key), lambda: _SELECT_TOOLS.fetch_all(*key))
     schemas = [row for row in rows if row.how != SERVER]
     # A list, not a generator: every digest must be registered.
     changes = [_is_changed(source_id, name, how, sha256, schemas) for how, sha256 in digests]
@@ -80,7 +79,7 @@ def _is_changed(source_id: int, name: str, how: str, sha256: str, rows: list[See
 
 def _register(source_id: int, name: str, how: str, sha256: str, *, first: bool) -> None:
     now = time.time()
-    memo.forget()
+    prepared_selects.forget()
     _, is_new = SeenTool.objects.get_or_create(
         source_id=source_id, name=name[:300], how=how, schema_sha256=sha256,
         defaults={"first_seen": now, "accepted_at": now if first else None},

@@ -14,10 +14,9 @@ from django.db import connection
 from toolcards.core.calls.card import Card, CardApproval
 from toolcards.core.calls.facts import Actor
 from toolcards.encryption import SealedText, get_redactor
-from toolcards.gate import memo
 from toolcards.gate.writer.bulk_sql import clean_text, fit_text
 from toolcards.gate.writer.cache.run_memory import RunMemory
-from toolcards.models import Approval, Vote
+from toolcards.models import Approval, Vote, prepared_selects
 from toolcards.models.prepared_selects import PreparedSelect
 
 _OF_SOURCE = "AND run_id IN (SELECT id FROM toolcards_run WHERE source_id = %s)"
@@ -255,7 +254,7 @@ def get_owner(run: int) -> int | None:
 
     None without one.
     """
-    return memo.recall((get_owner, run), lambda: _select_owner(run))
+    return prepared_selects.recall((get_owner, run), lambda: _select_owner(run))
 
 
 def _select_owner(run: int) -> int | None:

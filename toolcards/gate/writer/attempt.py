@@ -20,12 +20,13 @@ from toolcards import doorbell
 from toolcards.audit import trail
 from toolcards.clocks import clock
 from toolcards.database import LONGEST_PAUSE, is_transient
-from toolcards.gate import call_trace, memo, timekeeping
+from toolcards.gate import call_trace, timekeeping
 from toolcards.gate.refusals import RequestRefused
 from toolcards.gate.source_usage import usage_book
 from toolcards.gate.writer.cache.run_cache import RollbackLog
 from toolcards.gate.writer.command import Command
 from toolcards.gate.writer.transaction import Transaction
+from toolcards.models import prepared_selects
 from toolcards.models.write_guard import allow_log_writes
 
 # Commit marks: find out whether a commit happened although its reply was lost.
@@ -146,7 +147,7 @@ def attempt(works: list[Any]) -> CommitAttempt:
     try:
         with (
             allow_log_writes(),
-            memo.open_memo(),
+            prepared_selects.open_memo(),
             transaction.atomic(),
             trail.hold_acts(tx.audit_acts),
         ):

@@ -16,7 +16,7 @@ from toolcards.audit import trail
 from toolcards.audit.trail import Act
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, CardApproval
-from toolcards.core.calls.permissions import WORDS
+from toolcards.core.calls.identity import WORDS
 from toolcards.gate.writer.cache.run_memory import RunMemory
 
 write = trail.write_acts

@@ -11,8 +11,7 @@ from typing import Any, Protocol
 
 from toolcards.client.common.http_heads import EVENTS, JSON
 from toolcards.mcp.elicitation import MAX_ROUNDS, build_repetition
-from toolcards.mcp.http.client_handler import join_heads
-from toolcards.mcp.http.endings import conclude
+from toolcards.mcp.http.client_handler import conclude, join_heads
 from toolcards.mcp.http.event_stream import EventReader, StreamSplitter, convert_to_event, format_event, is_message
 from toolcards.mcp.http.upstream import FAILURES, Response, Upstream
 from toolcards.mcp.messages import (

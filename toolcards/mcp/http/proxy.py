@@ -15,8 +15,14 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolcards.mcp.http.client_handler import ClientHandler, contradicts, find_fault, join_heads
-from toolcards.mcp.http.endings import CONNECTION_LOSS, conclude
+from toolcards.mcp.http.client_handler import (
+    CONNECTION_LOSS,
+    ClientHandler,
+    conclude,
+    contradicts,
+    find_fault,
+    join_heads,
+)
 from toolcards.mcp.http.event_stream import EventReader, convert_to_event, format_event, is_message
 from toolcards.mcp.http.forms import FormRelay
 from toolcards.mcp.http.sessions import GatewaySessions, pass_cancellations

@@ -27,7 +27,7 @@ from toolcards.adapters.ag_ui import resume_entries
 from toolcards.adapters.sse import EventSplitter
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import TERMINAL
-from toolcards.core.runs.skipped_frames import OVER_QUOTA, SkippedFrame
+from toolcards.core.runs.run_context import OVER_QUOTA, SkippedFrame
 from toolcards.database import read_with_retries, report_outage
 from toolcards.models import Run
 from toolcards.transports import shutdown

@@ -12,8 +12,8 @@ from django.conf import settings
 from toolcards import gate
 from toolcards.adapters import ADAPTERS, Adapter, BadFrame, strict
 from toolcards.core.calls import facts as f
+from toolcards.core.runs.run_context import FAULT, SkippedFrame
 from toolcards.core.runs.sequence_set import SequenceNumber
-from toolcards.core.runs.skipped_frames import FAULT, SkippedFrame
 from toolcards.ids import new_id
 from toolcards.models import Source
 from toolcards.transports.agents.exposed_keys import note_exposed_keys

@@ -26,7 +26,7 @@ from toolcards.transports.api.api_errors import Problem, build_not_found
 from toolcards.transports.api.asgi_messages import HEADERS
 from toolcards.transports.api.asgi_views import endpoint
 from toolcards.transports.api.auth import Caller
-from toolcards.transports.api.read_rights import iterate_while_allowed
+from toolcards.transports.api.sse import iterate_while_allowed
 from toolcards.transports.approval_json import serialize_approval
 
 MAX_LIMIT = 200

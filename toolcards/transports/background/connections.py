@@ -16,7 +16,7 @@ from django.conf import settings
 
 from toolcards import gate
 from toolcards.transports.api.auth import Caller, afind_live_keys, build_unauthorized
-from toolcards.transports.api.read_rights import end_expired_rights
+from toolcards.transports.api.sse import end_expired_rights
 
 KEY_CHECK_SECONDS = 2.0  # seconds
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -9,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.cards import rendering
-from dashboard.cards.payloads import ansi
+from dashboard.cards.payloads import ansi, patch
 from tests.support.cards import a_card, call_of
-from tests.support.payloads import S, list_elements, read_text, render_output
+from tests.support.payloads import S, list_elements, read_text, render_input, render_output
 from toolcards.core.calls.card import CardError
 from toolcards.core.text.terminal_sequences import strip_sequences
 
@@ -58,3 +59,18 @@ def test_a_megabyte_of_sequences_is_drawn_in_bounded_size_and_time() -> None:
     began = time.process_time()
     html = ansi.render_colors("\x1b[31mx\x1b[0m" * 100_000)
     assert html.count("<span") <= ansi.SPANS and time.process_time() - began < 20
+
+
+@given(st.text(max_size=300), st.sampled_from(["a.py", "b.html", "c.sh", "d.json", "e.md", "f"]))
+def test_code_is_shown_character_by_character(text: str, path: str) -> None:
+    plain = [re.sub(r"<[^>]*>", "", line) for line in ansi.render_code_lines(text, path)]
+    without = [re.sub(r"<[^>]*>", "", line) for line in ansi.render_code_lines(text, "none")]
+    assert plain == without and {tag for tag, _ in list_elements("".join(plain))} == set()
+
+
+def test_more_lines_than_can_be_compared_or_colored_in_a_moment_are_shown_plainly() -> None:
+    many = "x = 1\n" * (ansi.MAX_LINES + 1)
+    assert "tok-" not in "".join(ansi.render_code_lines(many, "a.py"))
+    assert "tok-" in "".join(ansi.render_code_lines(many[:60], "a.py"))
+    html = render_input({"path": "a.py", "old_string": "y\n" * (patch.MAX_LINES + 1), "new_string": "z"})
+    assert 'class="patch"' not in html and "old_string" in html and "new_string" in html

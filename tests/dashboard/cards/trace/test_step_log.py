@@ -21,7 +21,7 @@ from tests.support.gate_commands import RecordFacts
 from tests.support.tables import loop_over
 from toolcards.adapters import ADAPTERS
 from toolcards.core.calls import facts as f
-from toolcards.core.runs.skipped_frames import FAULT, OVER_QUOTA, SkippedFrames
+from toolcards.core.runs.run_context import FAULT, OVER_QUOTA, SkippedFrames
 from toolcards.gate import TraceStep
 from toolcards.gate.writer import group_commit
 from toolcards.gate.writer.transaction import Transaction

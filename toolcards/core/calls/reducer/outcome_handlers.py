@@ -11,8 +11,7 @@ from toolcards.client.common.json_text import format_text
 from toolcards.client.common.tool_kinds import find_kind
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import Card, CardApproval, CardError, CardManualOutcome, ToolCallState
-from toolcards.core.calls.identity import is_frozen
-from toolcards.core.calls.permissions import is_retryable
+from toolcards.core.calls.identity import is_frozen, is_retryable
 from toolcards.core.calls.reducer.input_handlers import update_identity
 
 S = ToolCallState

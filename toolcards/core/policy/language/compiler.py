@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from toolcards.core.policy import tool_names as names
+from toolcards.core.policy.changes.changed_commands import InsideCondition
 from toolcards.core.policy.changes.harms import HarmCondition
-from toolcards.core.policy.changes.inside_condition import InsideCondition
 from toolcards.core.policy.changes.limited_tools import LimitedToolCondition
 from toolcards.core.policy.language.description import describe_rule
 from toolcards.core.policy.matching.conditions import (

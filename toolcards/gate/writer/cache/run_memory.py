@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from toolcards.core.calls.card import Card, CardApproval
-from toolcards.core.calls.permissions import Permission, find_permission
+from toolcards.core.calls.identity import Permission, find_permission
 from toolcards.core.calls.tool_events import TAIL_LENGTH, LoggedFact, PendingEnd, ToolEventSequencer
 from toolcards.core.runs import sequence_set
+from toolcards.core.runs.run_context import SkippedFrames
 from toolcards.core.runs.run_state import RunContext, RunState
-from toolcards.core.runs.skipped_frames import SkippedFrames
 from toolcards.encryption import UnreadableText, get_redactor
 from toolcards.gate.refusals import Undecryptable
 from toolcards.gate.writer.bulk_sql import EventRow, RunUpdate, adapt_datetime, fit_text

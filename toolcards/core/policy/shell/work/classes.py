@@ -17,9 +17,8 @@ from toolcards.core.policy.places.project import Project
 from toolcards.core.policy.shell.arguments import Arguments, read_arguments, read_specification
 from toolcards.core.policy.shell.catalogs import find_program, list_names
 from toolcards.core.policy.shell.plain.globs import Globs
-from toolcards.core.policy.shell.work.inline_code import find_code_work
+from toolcards.core.policy.shell.work.inline_code import edits_files, find_code_work
 from toolcards.core.policy.shell.work.own_programs import reads_in_container, runs_own_program
-from toolcards.core.policy.shell.work.stream_edits import edits_files
 from toolcards.core.policy.shell.work.tame_words import PLAIN_ADDRESS, is_tame_assignment
 from toolcards.core.policy.truth import TRUE
 
