@@ -48,9 +48,8 @@ class InputRouter:
             return self._route_output(ordinal, fact)
         if isinstance(fact, f.InputInvalid):
             return [(ordinal, self._resolve_invalid(fact))]
-        if isinstance(fact, INPUT_FACTS):
-            fact = self._set_kind(fact, self._state.cards.get(ordinal))
-        return [(ordinal, fact)]
+        is_input = isinstance(fact, INPUT_FACTS)
+        return [(ordinal, self._set_kind(fact, self._state.cards.get(ordinal)) if is_input else fact)]
 
     # ------------------------------------------------------------ finding the card
 
