@@ -28,12 +28,12 @@ SILENCE = 0.3  # seconds
 TIMES = 7
 # Calls and modules of each journey. Where you take steps away, lower its numbers; nothing may raise them.
 LIMITS = {
-    "a delta, to a page that watches": (310, 60),
-    "decide: allow": (740, 106),
-    "decide: ask, to a page that watches": (1240, 150),
-    "a vote, to an agent that waits": (835, 113),
-    "claim": (415, 77),
-    "input on a gate socket: ask": (1165, 143),
+    "a delta, to a page that watches": (305, 58),
+    "decide: allow": (725, 103),
+    "decide: ask, to a page that watches": (1225, 147),
+    "a vote, to an agent that waits": (825, 111),
+    "claim": (410, 73),
+    "input on a gate socket: ask": (1150, 141),
 }
 _numbers = itertools.count(1)
 
