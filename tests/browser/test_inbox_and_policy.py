@@ -114,7 +114,7 @@ def test_without_scripts_a_rule_is_published(no_scripts: None, page: Any, server
     page.fill("[name=reason]", "Nobody needs this tool.")
     with page.expect_navigation():
         page.get_by_role("button", name="Save rule").click()
-    expect(page.locator('[data-change="added"]')).to_have_count(1)
+    expect(page.locator('.rule[data-change="added"]')).to_have_count(1)
     with page.expect_navigation():
         page.get_by_role("button", name="Activate").click()
     expect(page.locator(".model")).to_have_count(1)
@@ -147,3 +147,18 @@ def test_trying_a_call_answers_in_place(page: Any, server: Any) -> None:
     page.get_by_role("button", name="Try", exact=True).click()
     page.wait_for_selector('#trial [data-verdict="ask"]')
     assert page.url == f"{server.base}/policy/" and not page.faults
+
+
+def test_a_sentence_changes_its_effect_in_place_and_the_bar_discards_it(page: Any, server: Any) -> None:
+    page.goto(f"{server.base}/policy/")
+    rule = page.locator('.rule[data-rule="ask-delete"]')
+    with page.expect_navigation():
+        rule.locator("select[name=effect]").select_option("deny")
+    expect(page.locator('#deny .rule[data-rule="ask-delete"]')).to_have_attribute("data-change", "changed")
+    bar = page.locator(".change-bar")
+    expect(bar).to_be_in_viewport()
+    with page.expect_navigation():
+        bar.get_by_role("button", name="Discard").click()
+    expect(page.locator('#ask .rule[data-rule="ask-delete"]')).to_have_count(1)
+    expect(bar).to_have_count(0)
+    assert not page.faults
