@@ -213,6 +213,52 @@ def test_selected_calls_are_answered_together_but_no_high_risk_is_approved_so(
     assert len(waiting(server)) == 2
 
 
+def test_selected_calls_stand_below_each_other_and_what_was_not_on_screen_is_counted(
+    server: Server, visit: Open, run: str
+) -> None:
+    for number in range(6):
+        ask(server, run, f"{run}-{number}", path=f"{number}.py", text="\n".join("line" for _ in range(30)))
+    page = visit("/approvals/", viewport={"width": 1280, "height": 720})
+    boxes = page.locator("#queue [data-pick]")
+    for number in (1, 3, 5):
+        boxes.nth(number).check()
+    shown_calls = [f"{run}-{number}" for number in (1, 3, 5)]
+    places = page.locator("#board > li:visible > article")
+    expect(places).to_have_count(3)
+    assert places.evaluate_all("cards => cards.map(card => card.dataset.callId)") == shown_calls
+    tops = [place.bounding_box()["y"] for place in places.all()]
+    assert tops == sorted(set(tops)) and len({place.bounding_box()["x"] for place in places.all()}) == 1
+    approve = page.locator("#batch-bar button[value=approve]")
+    expect(approve).to_contain_text("unseen")
+    posted = watch_posts(page)
+    approve.click()
+    assert not posted and len(waiting(server)) == 6
+    for place in places.all():
+        place.scroll_into_view_if_needed()
+    expect(approve).to_contain_text("Approve 3")
+    expect(approve).not_to_contain_text("unseen")
+    page.locator("#queue .queued").nth(0).click()
+    until(lambda: find_shown_calls(page) == [f"{run}-0"])  # another call is read alone
+    boxes.nth(0).check()
+    boxes.nth(0).uncheck()
+    expect(places).to_have_count(3)
+    approve.click()
+    page.wait_for_selector("#results:focus")
+    until(lambda: len(waiting(server)) == 3)
+
+
+def test_the_list_stands_next_to_the_call_from_768_pixels(server: Server, visit: Open, run: str) -> None:
+    for number in range(2):
+        ask(server, run, f"{run}-{number}", path=f"{number}.py")
+    page = visit("/approvals/", viewport={"width": 768, "height": 1024})
+    line = page.locator("#queue .line").first
+    expect(line).to_be_visible()
+    assert card(page, f"{run}-0").bounding_box()["x"] > line.bounding_box()["x"] + 250
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.set_viewport_size({"width": 767, "height": 1024})
+    expect(line).to_be_hidden()
+
+
 def test_a_phone_shows_one_call_at_a_time_with_its_buttons_in_reach(server: Server, visit: Open, run: str) -> None:
     for number in range(3):
         ask(server, run, f"{run}-{number}", path=f"{number}.py", text="long " * 2000)

@@ -38,9 +38,6 @@ function countTicked(form) {
   const note = /** @type {HTMLElement} */ (form.closest('details').querySelector('.ticked'));
   note.hidden = !count;
   writeText(note, `${count} selected`);
-  for (const box of boxes) {
-    document.getElementById(box.dataset.card)?.parentElement.classList.toggle('picked', box.checked);
-  }
   return count;
 }
 
@@ -82,7 +79,6 @@ function forgetChangedTicks() {
 /** After the page has changed: put every tick where it was, unless its call has changed. */
 function restoreTicks() {
   const changed = forgetChangedTicks();
-  for (const place of document.querySelectorAll('#board > .picked')) place.classList.remove('picked');
   const tickets = new Map();
   for (const each of batch.querySelectorAll('details[id] > form')) {
     const form = /** @type {HTMLFormElement} */ (each);

@@ -1,6 +1,8 @@
-// The bar that answers all selected calls of the inbox at once. A high risk is approved on its own card only.
+// The bar that answers all selected calls of the inbox at once, which stand below each other where there is room. A
+// high risk is approved on its own card only.
 import {say} from '../page/announce.js';
-import {areAllSeen} from './seen_calls.js';
+import {findSelectedCard, hasBoth, keepInBox} from './queue.js';
+import {areAllSeen, countUnseen, watchSeen} from './seen_calls.js';
 import {clearTickets, findTicket, listTickets, setTicket, watchTickets} from './selected_calls.js';
 
 /** @type {HTMLFormElement} */
@@ -16,10 +18,22 @@ function findObstacle() {
   return risks.size > 1 ? 'To approve calls together, select calls of one risk level.' : '';
 }
 
+/** Show the selected calls, several below each other (`.picked` in inbox.css). */
+function showPicked() {
+  const ids = listTickets().map(([id]) => id);
+  for (const place of document.querySelectorAll('#board > li')) {
+    place.classList.toggle('picked', ids.length > 1 && ids.includes(place.firstElementChild?.id));
+  }
+  if (!hasBoth()) return;
+  const shown = findSelectedCard();
+  keepInBox(ids.length < 2 || ids.includes(shown?.id) ? shown : document.getElementById(ids.at(-1)));
+}
+
 function updateBar() {
   const count = listTickets().length;
   bar.hidden = !count;
   document.querySelector('.inbox').classList.toggle('picking', count > 0);
+  showPicked();
   if (!count) return;
   const obstacle = findObstacle();
   /** @type {HTMLElement} */ (bar.querySelector('.counted')).textContent = `${count} selected`;
@@ -28,8 +42,16 @@ function updateBar() {
   note.hidden = !obstacle;
   bar.querySelector('button[value=deny] .word').textContent = `Deny ${count}`;
   const approve = /** @type {HTMLButtonElement} */ (bar.querySelector('button[value=approve]'));
-  approve.querySelector('.word').textContent = `Approve ${count}`;
   approve.hidden = Boolean(obstacle);
+  countSeen();
+}
+
+/** Say on the button how many of the selected calls have not been on screen. */
+function countSeen() {
+  const tickets = listTickets().map(([, ticket]) => ticket);
+  const unseen = countUnseen(tickets);
+  const rest = unseen ? ` · ${unseen} unseen` : '';
+  bar.querySelector('button[value=approve] .word').textContent = `Approve ${tickets.length}${rest}`;
 }
 
 /**
@@ -38,7 +60,8 @@ function updateBar() {
  */
 function fillForm(event) {
   const calls = listTickets().map(([id, ticket]) => {
-    return {ticket, part: document.querySelector(`#queue .line:has([data-pick="${CSS.escape(id)}"])`)};
+    const line = document.querySelector(`#queue .line:has([data-pick="${CSS.escape(id)}"])`);
+    return {ticket, part: hasBoth() ? document.getElementById(id) : line};
   });
   const button = /** @type {HTMLButtonElement | null} */ (event.submitter);
   if (button?.value === 'approve' && !areAllSeen(calls)) {
@@ -73,6 +96,7 @@ export function startBatchBar() {
   bar = /** @type {HTMLFormElement | null} */ (document.getElementById('batch-bar'));
   if (!bar) return;
   watchTickets(updateBar);
+  watchSeen(countSeen);
   bar.addEventListener('submit', fillForm, true);
   bar.addEventListener('click', event => {
     if (/** @type {Element} */ (event.target).closest('[data-clear]')) clearTickets();

@@ -10,6 +10,7 @@ import {watchTickets} from './selected_calls.js';
 const WATCHED = {
   childList: true, subtree: true, attributes: true, attributeFilter: ['data-state', 'data-rev', 'data-waiting'],
 };
+const WIDE = matchMedia('(width >= 1100px), (width >= 768px) and (height >= 560px)');  // as in inbox.css
 const SETTLED = 120;  // milliseconds after which a swipe is over
 
 /** @type {HTMLElement | null} the box of cards */
@@ -28,6 +29,9 @@ let isTouched = false;  // a finger is on the box
 
 /** Return whether the page shows one waiting call at a time. */
 export const hasQueue = () => Boolean(queue);
+
+/** Return whether the list stands next to the calls, where all selected ones are shown. */
+export const hasBoth = () => Boolean(queue && WIDE.matches);
 
 /** @returns {HTMLElement[]} */
 const findCards = () => [...list.querySelectorAll(':scope > li > article.card:not([data-removed])')]
@@ -102,14 +106,22 @@ function markSelected() {
  */
 export function selectCard(card) {
   if (!queue || !card || card.parentElement?.parentElement !== list) return;
-  const isNew = card.id !== selectedId;
-  selectedId = card.id;
   closePanels();
-  if (isNew && isWaiting(card)) armCard(card);
+  keepInBox(card);
+  lines.get(card.id)?.scrollIntoView({block: 'nearest'});
+}
+
+/**
+ * Show this card in the box, which may have another shape now.
+ * @param {HTMLElement | null} card
+ */
+export function keepInBox(card) {
+  if (!queue || !card) return;
+  if (card.id !== selectedId && isWaiting(card)) armCard(card);
+  selectedId = card.id;
   markSelected();
   endSwipe();
   scrollToSelected();
-  lines.get(card.id)?.scrollIntoView({block: 'nearest'});
 }
 
 /** Note that the box moves by the reader's hand, until it has rested. */

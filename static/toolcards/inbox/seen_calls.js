@@ -2,6 +2,7 @@
 // version. Only those are approved together.
 import {showNote} from '../page/toast.js';
 import {say} from '../page/announce.js';
+import {hasBoth} from './queue.js';
 import {findTicket} from './selected_calls.js';
 
 const PARTS = '#batch tr:has(input[name=pick]), #queue .line, #board > li > article[data-waiting]';
@@ -11,6 +12,8 @@ const ENOUGH = 120;  // pixels of a part that is too high to be half on screen
 const seenTickets = new Set();
 /** @type {Set<Element>} parts that are on screen now, whose version can change there */
 const partsOnScreen = new Set();
+/** @type {Set<() => void>} */
+const listeners = new Set();
 
 /** @param {Element} part */
 function readTicket(part) {
@@ -19,9 +22,14 @@ function readTicket(part) {
   return findTicket(box ? document.getElementById(box.dataset.pick) : part);
 }
 
+/** Note what is on screen. A line is not enough where the selected calls themselves stand next to it. */
 function noteParts() {
   if (document.hidden) return;
-  for (const part of partsOnScreen) if (part.isConnected) seenTickets.add(readTicket(part));
+  const before = seenTickets.size;
+  for (const part of partsOnScreen) {
+    if (part.isConnected && !(hasBoth() && part.matches('.line'))) seenTickets.add(readTicket(part));
+  }
+  if (seenTickets.size > before) for (const listener of listeners) listener();
 }
 
 const observer = new IntersectionObserver(entries => {
@@ -32,6 +40,12 @@ const observer = new IntersectionObserver(entries => {
   }
   noteParts();
 }, {threshold: [0, .25, .5]});
+
+/** @param {string[]} tickets */
+export const countUnseen = tickets => tickets.filter(ticket => !seenTickets.has(ticket)).length;
+
+/** @param {() => void} listener - called when more calls have been on screen */
+export const watchSeen = listener => { listeners.add(listener); };
 
 /**
  * Return whether all these calls have been on screen; else say so, and bring the first that was not.
