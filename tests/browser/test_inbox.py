@@ -204,6 +204,7 @@ def test_selected_calls_are_answered_together_but_no_high_risk_is_approved_so(
         card(page, f"{run}-{number}").focus()
         page.keyboard.press("x")
     expect(bar).to_contain_text("2 selected")
+    expect(bar.locator("button[value=approve]")).not_to_contain_text("unseen")
     page.keyboard.press("b")
     page.keyboard.press("a")
     page.wait_for_selector("#results:focus")
