@@ -15,11 +15,17 @@ MASK = re.compile(rf"{OPEN}secret [a-z\-]{{2,24}} \d{{1,9}} {DOT} [0-9a-f]{{4}}{
 
 def has_mask(value: Any) -> bool:
     """Return whether the value has a mask anywhere."""
-    if isinstance(value, str):
-        return MASK.search(value) is not None
-    if isinstance(value, dict):
-        return any(has_mask(name) or has_mask(part) for name, part in value.items())
-    return isinstance(value, list) and any(map(has_mask, value))
+    pending = [value]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, str):
+            if MASK.search(part):
+                return True
+        elif isinstance(part, dict):
+            pending += [*part, *part.values()]
+        elif isinstance(part, list):
+            pending += part
+    return False
 
 
 def replace_masks(text: str, word: str) -> str:
