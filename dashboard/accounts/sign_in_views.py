@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods
 
 from dashboard.accounts import sign_in_links
 from dashboard.accounts.access import allow_anyone
-from dashboard.accounts.guessing import devices, hashing, throttle
+from dashboard.accounts.guessing import hashing, throttle
 from dashboard.accounts.guessing.throttle import TooManyAttempts
 from toolcards.audit.trail import Act, write_acts
 
@@ -62,7 +62,7 @@ class SignInForm(AuthenticationForm):
         person = get_user_model().objects.filter(username=name).values_list("pk", flat=True).first()
         address = str(self.request.META.get("REMOTE_ADDR", ""))
         try:
-            return throttle.sign_ins.admit(name, address, devices.find_device(self.request, person))
+            return throttle.sign_ins.admit(name, address, throttle.find_device(self.request, person))
         except throttle.TooManyAttempts as refused:
             if refused.first:
                 detail = {"typed": name} if person else {}
@@ -129,7 +129,7 @@ class SignInView(LoginView):
     def form_valid(self, form: Any) -> HttpResponse:
         """Sign in and remember the browser for this person."""
         answer = super().form_valid(form)
-        devices.set_device_cookie(self.request, answer, form.get_user().pk)
+        throttle.set_device_cookie(self.request, answer, form.get_user().pk)
         return answer
 
     def get_redirect_url(self, request: HttpRequest | None = None) -> str:
@@ -163,7 +163,7 @@ def use_link(request: HttpRequest, token: str) -> HttpResponse:
         return render(request, "registration/link.html", {"person": person})
     login(request, person, backend=settings.AUTHENTICATION_BACKENDS[0])
     answer = redirect(settings.LOGIN_REDIRECT_URL)
-    devices.set_device_cookie(request, answer, person.pk)
+    throttle.set_device_cookie(request, answer, person.pk)
     return answer
 
 

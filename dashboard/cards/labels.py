@@ -14,7 +14,7 @@ from toolcards.client.common import error_codes
 from toolcards.core.calls.card import Card, CardError, ToolCallState
 from toolcards.core.calls.facts import Actor
 from toolcards.core.calls.facts.outcome_facts import WITHDRAWN_REASON
-from toolcards.core.review.review_question import find_asked_reviewer
+from toolcards.core.review.review_answer import find_asked_reviewer
 from toolcards.core.runs.input_routing import CHANGED_ANOMALY
 
 S = ToolCallState

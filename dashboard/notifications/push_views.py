@@ -21,7 +21,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.accounts.access import get_signed_in_person, needs
-from dashboard.accounts.guessing import devices
+from dashboard.accounts.guessing import throttle
 from dashboard.notifications.forms import BrowserForm, SeverityForm
 from toolcards.audit.trail import Act, write_acts
 from toolcards.encryption import DecryptionError
@@ -33,7 +33,7 @@ from toolcards.notifications import formats, push, push_encryption, subscription
 # Ends push notifications where a person signs out, or is deactivated.
 def digest_device(request: HttpRequest, person: User) -> str:
     """Return a digest of the browser's cookie, "" without one."""
-    device = devices.find_device(request, person.pk)
+    device = throttle.find_device(request, person.pk)
     return hashlib.sha256(device.encode()).hexdigest() if device else ""
 
 

@@ -22,12 +22,14 @@ from django.conf import settings
 from toolcards.client.common.json_text import parse_strict_object
 from toolcards.core.policy.reviewer import Reviewer
 from toolcards.core.review.review_answer import (
+    MAX_SIZE,
     InvalidReview,
     ReviewAnswer,
+    build_message,
+    dump_call,
     find_model_text,
     read_answer,
 )
-from toolcards.core.review.review_question import MAX_SIZE, build_message, dump_call
 from toolcards.notifications import webhooks
 from toolcards.notifications.webhooks import NotDelivered, UnsafeUrl
 

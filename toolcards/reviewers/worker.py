@@ -16,7 +16,7 @@ from django.db.models import Q
 from toolcards import gate, outages
 from toolcards.audit.trail import Act, write_acts
 from toolcards.core.policy.reviewer import Reviewer
-from toolcards.core.review.review_question import build_call
+from toolcards.core.review.review_answer import build_call
 from toolcards.database import report_outage
 from toolcards.encryption import get_redactor
 from toolcards.gate import ReviewOutcome, policy_store

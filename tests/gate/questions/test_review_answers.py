@@ -14,8 +14,7 @@ from tests.support.gate_commands import make_ballot
 from tests.support.reviewers import NAME, answer_review, build_policy, fail_review
 from toolcards import gate
 from toolcards.audit.rows import AuditRow
-from toolcards.core.review.review_answer import ReviewAnswer
-from toolcards.core.review.review_question import find_asked_reviewer
+from toolcards.core.review.review_answer import ReviewAnswer, find_asked_reviewer
 from toolcards.gate.approvals.permits import ClaimPermit
 from toolcards.gate.writer import group_commit
 from toolcards.models import Approval, Review, Source, ToolCall

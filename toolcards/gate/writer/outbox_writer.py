@@ -17,7 +17,7 @@ from toolcards.core.calls import tool_events as h
 from toolcards.core.calls.call_json import format_time
 from toolcards.core.calls.card import Card
 from toolcards.core.calls.tool_events import END_EVENTS, PendingEnd
-from toolcards.core.review.review_question import find_asked_reviewer
+from toolcards.core.review.review_answer import find_asked_reviewer
 from toolcards.core.summaries.summary import summarize
 from toolcards.database import is_transient
 from toolcards.encryption import get_redactor

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from toolcards.core.policy.shell.plain.command_reader import CommandReader, ParsedCommand
-from toolcards.core.policy.shell.plain.variables import is_harmless_name
+from toolcards.core.policy.shell.plain.command_reader import CommandReader, ParsedCommand, is_harmless_name
 from toolcards.core.policy.shell.plain.words import NotPlain, Word, read_document, refuse_sign
 
 MAX_COMMANDS = 100
