@@ -341,7 +341,7 @@ def test_a_full_disk_shows_what_its_row_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fault", "settings"),
     [
-        ("the disk is filling", {"disk_warning": 1}),
+        ("the disk is filling", {"disk_warning": 0.0001}),
         ("a required plugin is missing", {"required_plugins": "tickets"}),
     ],
 )
