@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
 import pytest
 from django.test import Client
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
 
+from tests.support.effort import draw
 from tests.support.gate_commands import make_ballot
 from tests.support.votes_by_form import address, form
 from toolcards import gate
 from toolcards.audit.rows import AuditRow
 from toolcards.gate import policy_draft, policy_store
+from toolcards.gate.agents import run_commands
 from toolcards.gate.approvals import permits
 from toolcards.gate.writer import group_commit
 from toolcards.models import Approval, PolicyVersion, ToolCall
@@ -295,3 +300,86 @@ def test_a_call_whose_card_warns_of_a_high_risk_has_no_lasting_approval(kim: Cli
     answer = kim.post(address(call), form(call, always="always:command:any"), headers=HTMX)
     assert answer.status_code == 422 and "high risk" in answer.content.decode()
     assert Approval.objects.get(call=call).state == "pending" and gate.get_active_version_number() == 1
+
+
+# ---------------------------------------------------------------- any order
+
+QUESTIONS = st.tuples(st.just("ask"), st.sampled_from(["a", "b", "c"]), st.sampled_from([True, True, True, False]))
+ACTS = st.one_of(
+    QUESTIONS,
+    st.tuples(st.just("always"), st.integers(0, 3)),
+    st.tuples(st.sampled_from(["claim", "fetch"]), st.integers(0, 3)),
+    st.tuples(st.just("undo"), st.none()),  # of the latest lasting answer
+)
+_sessions = itertools.count()
+
+
+def can_claim(source: Any, row: Approval) -> bool:
+    body = {"call_id": row.call.call_id, "args_sha256": row.args_sha256}
+    try:
+        group_commit.execute(permits.ClaimPermit(source, row.permit, body))
+    except gate.RequestRefused:
+        return False
+    return True
+
+
+@draw(100, suppress_health_check=list(HealthCheck))
+@given(questions=st.lists(QUESTIONS, min_size=3, max_size=5), acts=st.lists(ACTS, min_size=4, max_size=12))
+def test_in_every_order_an_undo_recalls_what_its_rule_allowed_in_all_runs(
+    policy: Any, an_admin: Any, source: Any, questions: list[Any], acts: list[Any]
+) -> None:
+    """The model: a rule is on from its answer to its undo, and what an agent has is not recalled."""
+    policy({"default": "ask"})
+    session = next(_sessions)
+    tool, numbers = f"send_{session}", itertools.count()
+    calls: list[dict[str, Any]] = []  # in the order of their questions
+    rule_of: int | None = None  # the call whose answer is the rule that is on
+    latest_rule_of = len(questions)
+
+    def find(number: int) -> Any:
+        return Approval.objects.select_related("call").get(call__call_id=calls[number]["id"])
+
+    for act in (*questions, ("always", 0), *acts):
+        if act[0] == "ask":
+            _, run, is_covered = act
+            name = tool if is_covered else f"{tool}_else"
+            call_id = f"s{session}-{next(numbers)}"
+            answer = decide(source, call_id, name, {"text": call_id}, run=f"{run}-{session}")
+            is_allowed = is_covered and rule_of is not None
+            assert answer["decision"] == ("allow" if is_allowed else "ask")
+            if not is_allowed:
+                calls.append({"id": call_id, "covered": is_covered, "state": "pending", "out": False, "by": None})
+            continue
+        number = latest_rule_of if act[1] is None else act[1]
+        if number >= len(calls):
+            continue
+        call = calls[number]
+        if act[0] == "always" and call["state"] == "pending" and call["covered"] and rule_of is None:
+            gate.vote(an_admin, make_ballot(find(number).call, "approve", always="always:tool:any"))
+            rule_of = latest_rule_of = number
+            for each in calls:
+                if each["covered"] and each["state"] == "pending":
+                    each.update(state="approved", by=number)
+        elif act[0] == "claim":
+            if call["state"] != "claimed" and find(number).permit:
+                assert can_claim(source, find(number)) is (call["state"] == "approved"), call
+                call.update({"state": "claimed", "out": True} if call["state"] == "approved" else {})
+        elif act[0] == "fetch":
+            group_commit.execute(run_commands.FetchDecision(source, find(number).id))
+            call["out"] = call["out"] or call["state"] == "approved"
+        elif act[0] == "undo" and call["by"] == number and call["state"] in ("approved", "claimed"):
+            if call["out"]:
+                with pytest.raises(gate.TooLate):
+                    gate.revoke_approval(an_admin, find(number).id)
+                continue
+            covered_calls = [each for each in calls if each["by"] == number]
+            recalled = [each for each in covered_calls if not each["out"] and each is not call]
+            answer = gate.revoke_approval(an_admin, find(number).id)
+            assert {*answer.recalled_calls} == {each["id"] for each in recalled}
+            assert answer.late_count == len(covered_calls) - 1 - len(recalled)
+            for each in [call, *recalled]:
+                each["state"] = "revoked"
+            rule_of = None if rule_of == number else rule_of
+    states = {each["id"]: find(number).state for number, each in enumerate(calls)}
+    assert states == {each["id"]: each["state"] for each in calls}
+    assert bool(policy_store.get_active_policy().rules) is (rule_of is not None)
