@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from dashboard.admin.log import ReadOnlyAdmin, indent_json
+from dashboard.policy.rules.argument_rows import build_fields, count_drawn_rows, count_rows
 from dashboard.policy.rules.form import RuleForm, rule_to_fields
 from toolcards.gate import policy_draft, policy_store
 from toolcards.models import DraftRule, PolicyVersion
@@ -52,8 +53,10 @@ class DraftRuleAdmin(admin.ModelAdmin):
     change_list_template = "admin/toolcards/draftrule/change_list.html"
 
     def get_fields(self, request: HttpRequest, obj: DraftRule | None = None) -> Any:
-        """Return the form's fields."""
-        return list(RuleForm.base_fields)
+        """Return the fields, with rows that have values and spare ones."""
+        last_row = count_rows(rule_to_fields(policy_draft.build_rule_document(obj)) if obj else request.POST)
+        hidden_fields = build_fields(count_drawn_rows(max(last_row, count_rows(request.POST))) + 1)
+        return [name for name in RuleForm.base_fields if name not in hidden_fields]
 
     @admin.display(description="in words")
     def sentence(self, rule: DraftRule) -> str:

@@ -14,7 +14,7 @@ from toolcards.core.summaries.summary import summarize
 from toolcards.gate import emergency
 from toolcards.models import ToolCall
 from toolcards.models.prepared_selects import PreparedSelect
-from toolcards.transports.background import readiness
+from toolcards.transports.background import disk_space
 
 # Composed once, because each look at a changed question reads them. The conditions are those of an index.
 _COUNT = "SELECT COUNT(*) FROM toolcards_toolcall WHERE waiting AND NOT removed"
@@ -75,7 +75,7 @@ def read_banner() -> dict[str, Any]:
     """Return the active switches, outages, and the share of a filling disk."""
     return emergency.get_emergency_state() | {
         "troubles": [_describe_outage(outage) for outage in outages.list_outages()],
-        "disk_percentage": readiness.find_warning(),
+        "disk_percentage": disk_space.find_warning(),
     }
 
 

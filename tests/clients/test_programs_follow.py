@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tests.clients import command_hooks
+from tests.clients.cline import Cline
 from tests.clients.command_hooks import Copilot, Gemini, Place
-from tests.clients.test_cline import Cline
 from tests.support import gating
 from tests.support.server import Server, until
 from toolcards.core.policy.language.presets import PRESETS

@@ -9,7 +9,7 @@ import pytest
 
 from toolcards import __version__
 from toolcards.transports import health
-from toolcards.transports.background import readiness
+from toolcards.transports.background import worker_ends
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -26,7 +26,7 @@ async def test_a_lost_worker_and_a_filling_disk_are_warnings_and_not_red(
 ) -> None:
     limits(data_dir=tmp_path, disk_warning=0)
     assert (await call("GET", "/readyz", key=None))[1]["warnings"] == []
-    readiness.record_end(7, "ended with exit code 1")
+    worker_ends.record_end(7, "ended with exit code 1")
     limits(disk_warning=0.001)
     status, body, _ = await call("GET", "/readyz", key=None)
     assert status == 200 and [warning["warning"] for warning in body["warnings"]] == [

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from tests.support.reviewers import answer_review, build_policy, fail_review
 from toolcards import __version__, gate, outages
-from toolcards.transports.background import readiness
+from toolcards.transports.background import worker_ends
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -48,7 +48,7 @@ async def test_an_outage_a_lost_worker_and_the_disk_are_numbers(call: Any, limit
         assert f'toolcards_outage{{part="{part}",{process}}} 0.0' in text
     assert "toolcards_worker_restarts_total 0.0" in text
     outages.report_failure(outages.SENDING, "no space left")
-    readiness.record_end(7, "was ended by SIGKILL")
+    worker_ends.record_end(7, "was ended by SIGKILL")
     _, text, _ = await call("GET", "/metrics", key=None)
     assert f'toolcards_outage{{part="sending",{process}}} 1.0' in text
     assert f'toolcards_outage{{part="anchoring",{process}}} 0.0' in text

@@ -11,7 +11,7 @@ from asgiref.sync import sync_to_async
 from toolcards import __version__, hooks, outages
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.asgi_views import endpoint
-from toolcards.transports.background import readiness
+from toolcards.transports.background import disk_space, readiness, worker_ends
 
 
 @endpoint("GET", anybody=True)
@@ -45,12 +45,12 @@ async def readyz(request: Any, caller: None) -> Any:
 def _list_warnings() -> list[dict[str, Any]]:
     """Return what people should look at while the process is ready all the same."""
     warnings: list[dict[str, Any]] = []
-    ends = readiness.read_ends()
+    ends = worker_ends.read_ends()
     if ends.is_recent:
         moment = datetime.fromtimestamp(ends.at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         message = f"worker {ends.pid} {ends.reason}, and was replaced"
         warnings.append({"warning": "worker_restarted", "message": message, "since": moment})
-    if (percentage := readiness.find_warning()) is not None:
+    if (percentage := disk_space.find_warning()) is not None:
         message = f"{percentage} % of the disk of the data directory are in use"
         warnings.append({"warning": "disk_filling", "message": message})
     return warnings

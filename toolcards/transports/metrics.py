@@ -27,7 +27,7 @@ from toolcards.transports.api import sse
 from toolcards.transports.api.api_errors import Problem
 from toolcards.transports.api.asgi_messages import HEADERS
 from toolcards.transports.api.asgi_views import endpoint
-from toolcards.transports.background import connections, readiness
+from toolcards.transports.background import connections, disk_space, worker_ends
 
 DATABASE_SECONDS = 3.0  # seconds that the database has to answer
 
@@ -91,10 +91,10 @@ class MetricsCollector:
         if last_result is not None:
             description = "1 if the audit trail was intact when it was last verified, else 0"
             yield _build_gauge("toolcards_audit_whole", description, 0 if last_result.finding.fault else 1)
-        ended_workers = readiness.read_ends().count
+        ended_workers = worker_ends.read_ends().count
         description = "Worker processes that ended, hung or were killed, and were replaced"
         yield CounterMetricFamily("toolcards_worker_restarts", description, value=ended_workers)
-        if (share := readiness.read_used_share()) is not None:
+        if (share := disk_space.read_used_share()) is not None:
             yield _build_gauge("toolcards_disk_used_share", "Used share of the data directory's disk, 0 to 1", share)
         yield from self._collect_process()
 

@@ -19,7 +19,7 @@ from toolcards.core.policy.language.document import PolicyError, PolicyFinding
 from toolcards.core.policy.matching.matchers import MATCHERS
 
 SPARE_ROWS = 3
-MAX_ROWS = 40
+MAX_ROWS = 20
 WHEN, UNLESS = "match", "unless"
 CLAUSES = ((WHEN, "and when"), (UNLESS, "unless"))
 _NAMES = ("path", "op", "value")
@@ -52,32 +52,54 @@ def name_field(name: str, row: int) -> str:
     return name if row == 1 else f"{name}_{row}"
 
 
-def add_rows(form: forms.Form) -> list[ConditionRow]:
-    """Add fields for the rows with values, and for spare ones."""
-    last_row = count_rows(form.data if form.is_bound else form.initial)
-    rows = []
-    for row in range(1, min(max(last_row, 1) + SPARE_ROWS, MAX_ROWS) + 1):
-        names = {name: name_field(name, row) for name in (*_NAMES, "clause")}
-        form.fields[names["path"]] = ArgumentField(
+def build_fields(first_row: int = 1) -> dict[str, forms.Field]:
+    """Return the fields of all rows from this one on."""
+    fields: dict[str, forms.Field] = {}
+    for row in range(first_row, MAX_ROWS + 1):
+        if row > 1:
+            fields[name_field("clause", row)] = forms.ChoiceField(choices=CLAUSES, required=False, label="Applies")
+        fields[name_field("path", row)] = ArgumentField(
             required=False, max_length=500, label="Argument", help_text="Its name, such as command, or a JSON Pointer."
         )
-        form.fields[names["op"]] = forms.ChoiceField(
+        fields[name_field("op", row)] = forms.ChoiceField(
             choices=[("", "…")] + [(name, matcher.label) for name, matcher in MATCHERS.items()],
             required=False,
             label="Operator",
         )
-        form.fields[names["value"]] = forms.CharField(
+        fields[name_field("value", row)] = forms.CharField(
             required=False,
             label="Value",
             widget=forms.Textarea(attrs={"rows": 2}),
             help_text="One per line: any of them.",
         )
-        if row > 1:
-            form.fields[names["clause"]] = forms.ChoiceField(choices=CLAUSES, required=False, label="Applies")
-        fields = {name: form[field] for name, field in names.items() if field in form.fields}
-        is_spare = row > max(last_row, 1)
-        rows.append(ConditionRow(fields["path"], fields["op"], fields["value"], fields.get("clause"), is_spare))
-    return rows
+    return fields
+
+
+class ArgumentRows(forms.Form):
+    """The rows of a form; `rows` has those with values, and spare ones."""
+
+    @property
+    def rows(self) -> list[ConditionRow]:
+        """Return the rows to draw."""
+        last_row = max(count_rows(self.data if self.is_bound else self.initial), 1)
+        return [
+            ConditionRow(
+                path=self[name_field("path", row)],
+                op=self[name_field("op", row)],
+                value=self[name_field("value", row)],
+                clause=self[name_field("clause", row)] if row > 1 else None,
+                is_spare=row > last_row,
+            )
+            for row in range(1, count_drawn_rows(last_row) + 1)
+        ]
+
+
+ArgumentRows.declared_fields.update(build_fields())
+
+
+def count_drawn_rows(last_row: int) -> int:
+    """Return how many rows a form with these values shows."""
+    return min(max(last_row, 1) + SPARE_ROWS, MAX_ROWS)
 
 
 def count_rows(values: Mapping[str, Any]) -> int:

@@ -31,7 +31,7 @@ _IN_MATCH = ("tool", "kind", "source", "agent")
 _ADVANCED = ("unless", "ask", "expires_at")
 
 
-class RuleForm(forms.Form):
+class RuleForm(argument_rows.ArgumentRows):
     """One rule of the draft. `advanced` has as JSON what the fields cannot express.
 
     `based_on` identifies the rule that the person edited.
@@ -72,7 +72,6 @@ class RuleForm(forms.Form):
 
     def __init__(self, *args: Any, instead_of: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.rows = argument_rows.add_rows(self)
         self.instead_of = instead_of
         self.beaten: BeatenRule | None = None
         self.can_be_exception = False

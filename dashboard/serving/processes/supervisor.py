@@ -14,7 +14,7 @@ from uvicorn.supervisors import Multiprocess, multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
 from dashboard.serving.processes.uvicorn_server import UvicornServer
-from toolcards.transports.background import readiness
+from toolcards.transports.background import worker_ends
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 5.0  # seconds between two looks whether all workers answer
@@ -62,8 +62,8 @@ class UvicornSupervisor(Multiprocess):
             is_hung = worker.process.is_alive()
             worker.process.kill()
             worker.process.join()
-            reason = "did not answer and was killed" if is_hung else readiness.describe_exit(worker.exitcode)
-            readiness.record_end(worker.pid or 0, reason)
+            reason = "did not answer and was killed" if is_hung else worker_ends.describe_exit(worker.exitcode)
+            worker_ends.record_end(worker.pid or 0, reason)
         if lost_workers:  # all others have just answered
             super().keep_subprocess_alive()
 

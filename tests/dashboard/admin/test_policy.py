@@ -35,3 +35,18 @@ def test_a_version_is_copied_to_the_draft(admin: Client) -> None:
     version = PolicyVersion.objects.get()
     admin.post(address("policyversion"), {"action": "copy_to_draft", "_selected_action": version.pk})
     assert DraftRule.objects.count() == OF_THE_PACK and policy_store.get_active_version_number() == 1
+
+
+def test_the_admin_keeps_every_condition_of_a_rule(admin: Client) -> None:
+    match = {"args": [{"path": f"/a{number}", "op": "cmd", "value": f"git {number}"} for number in range(3)]}
+    rule = {"id": "three", "effect": "ask", "match": match, "unless": [{"args": [match["args"][0]]}]}
+    policy_draft.save_rule(rule, author="a test")
+    row = DraftRule.objects.get(rule_id="three")
+    form = admin.get(address("draftrule", "change", row.pk)).context["adminform"].form
+    shown_fields = [
+        name for line in admin.get(address("draftrule", "change", row.pk)).context["adminform"] for name in line.fields
+    ]
+    posted = {name: form.fields[name].prepare_value(form[name].value()) for name in shown_fields}
+    posted = {name: value for name, value in posted.items() if value not in (None, "")}
+    assert admin.post(address("draftrule", "change", row.pk), posted).status_code == 302
+    assert policy_draft.build_rule_document(DraftRule.objects.get(rule_id="three")) == rule

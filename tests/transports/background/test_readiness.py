@@ -6,18 +6,14 @@ import asyncio
 import contextlib
 import errno
 import http.client
-import logging
 import re
 import resource
-import shutil
-import signal
 import socket
 import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -269,59 +265,3 @@ def test_connections_beyond_the_descriptors_are_refused_and_pages_still_open(ser
         finally:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
     until(lambda: server.request("GET", "/readyz", key=None)[0] == 200)
-
-
-@pytest.mark.parametrize(
-    ("total", "free", "limit", "percentage"),
-    [(100, 21, 80, None), (100, 20, 80, 80), (100, 0, 80, 100), (100, 0, 0, None), (0, 0, 80, None)],
-)
-def test_a_warning_begins_at_its_share(
-    monkeypatch: pytest.MonkeyPatch, limits: Any, total: int, free: int, limit: int, percentage: int | None
-) -> None:
-    limits(disk_warning=limit)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(total=total, used=total - free, free=free))
-    assert readiness.find_warning() == percentage
-
-
-def test_a_disk_that_is_away_has_no_share(limits: Any, tmp_path: Path) -> None:
-    limits(data_dir=tmp_path / "absent", disk_warning=1)
-    assert readiness.read_used_share() is None and readiness.find_warning() is None
-
-
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        (0, "ended with exit code 0"),
-        (3, "ended with exit code 3"),
-        (-signal.SIGKILL, "was ended by SIGKILL"),
-        (-signal.SIGSEGV, "was ended by SIGSEGV"),
-        (-200, "was ended by signal 200"),
-    ],
-)
-def test_the_reason_is_an_exit_code_or_a_signal(code: int, words: str) -> None:
-    assert readiness.describe_exit(code) == words
-
-
-def test_each_end_is_logged_and_counted(tmp_path: Path, limits: Any, caplog: pytest.LogCaptureFixture) -> None:
-    limits(data_dir=tmp_path)
-    assert not readiness.read_ends().is_recent
-    with caplog.at_level(logging.ERROR, readiness.__name__):
-        for number in (1, 2):
-            readiness.record_end(number, "was ended by SIGKILL")
-    ends = readiness.read_ends()
-    assert (ends.count, ends.pid, ends.reason, ends.is_recent) == (2, 2, "was ended by SIGKILL", True)
-    assert "worker 2 was ended by SIGKILL" in caplog.text
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"count": 1, "color": 2}'])
-def test_a_damaged_file_counts_from_the_beginning(tmp_path: Path, limits: Any, text: str) -> None:
-    limits(data_dir=tmp_path)
-    (tmp_path / readiness.FILE).write_text(text)
-    readiness.record_end(1, "ended with exit code 0")
-    assert readiness.read_ends().count == 1
-
-
-def test_a_place_that_takes_no_file_stops_nothing(tmp_path: Path, limits: Any) -> None:
-    limits(data_dir=tmp_path / "absent")
-    readiness.record_end(1, "ended with exit code 0")
-    assert readiness.read_ends().count == 0

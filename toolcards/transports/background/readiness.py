@@ -7,100 +7,20 @@ per part at a time, shared by all callers. A probe that hangs stays the only one
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import shutil
-import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
-from django.conf import settings
 from django.db import connection
 
 from toolcards import gate, outages
-from toolcards.files import replace_file
 from toolcards.outages import BELL, READING, SENDING, UNKNOWN, WRITING, Cause, find_cause
 from toolcards.transports.background import activity
-
-# Workers that ended, hung or were killed: the supervisor notes each in a small file, and every process reads it.
-#
-# The number continues across restarts of the server, as a counter of Prometheus may.
-FILE = "worker-ends.json"
-RECENT = 600.0  # seconds that `/readyz` mentions the last one
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerEnds:
-    """How many workers ended before they were asked to, and the last one: its time, process and reason."""
-
-    count: int = 0
-    at: float = 0.0
-    pid: int = 0
-    reason: str = ""
-
-    @property
-    def is_recent(self) -> bool:
-        """Whether the last one ended within the last minutes."""
-        return 0 <= time.time() - self.at < RECENT
-
-
-def record_end(pid: int, reason: str) -> None:
-    """Log and count a worker that ended and is replaced."""
-    log.error("worker %d %s; another one is started", pid, reason)
-    ends = WorkerEnds(read_ends().count + 1, time.time(), pid, reason)
-    try:
-        replace_file(_get_path(), json.dumps(asdict(ends)))
-    except OSError as error:  # a full disk must not stop the supervisor
-        log.warning("the end of worker %d is not counted: %s", pid, error)
-
-
-def read_ends() -> WorkerEnds:
-    """Return what the supervisor noted; nothing where no worker has ended."""
-    try:
-        return WorkerEnds(**json.loads(_get_path().read_text()))
-    except (OSError, ValueError, TypeError):
-        return WorkerEnds()
-
-
-def describe_exit(code: int | None) -> str:
-    """Return in words how a process ended, by its exit code."""
-    if code is None or code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was ended by signal {-code}"
-
-
-def _get_path() -> Path:
-    return Path(settings.TOOLCARDS.data_dir) / FILE
-
-
-# How full the disk of the data directory is. It is read whenever someone asks, and never while no one does.
-def read_used_share() -> float | None:
-    """Return the used share of the disk, None if it is unknown.
-
-    What only the system's administrator may use counts as used.
-    """
-    try:
-        usage = shutil.disk_usage(settings.TOOLCARDS.data_dir)
-    except OSError:
-        return None
-    return 1 - usage.free / usage.total if usage.total else None
-
-
-def find_warning() -> int | None:
-    """Return the percentage in use once it needs attention, else None."""
-    share, limit = read_used_share(), settings.TOOLCARDS.disk_warning
-    return int(share * 100) if limit and share is not None and share * 100 >= limit else None
-
 
 log = logging.getLogger(__name__)
 PROBE_SECONDS = 3.0  # seconds that a probe may take

@@ -23,7 +23,7 @@ from toolcards.notifications.dispatcher import DeliveryTurns
 from toolcards.reviewers.worker import ReviewTurns
 from toolcards.sources import capabilities
 from toolcards.transports.background import activity, anchor_copies, connections, readiness
-from toolcards.transports.background.activity import release_memory
+from toolcards.transports.background.heap import release_memory
 
 # Rounds of deliveries and reviews: each begins when the doorbell rings, or after a pause without a ring.
 IDLE, BREATH = 1.0, 0.2  # seconds between two rounds without and with a ring

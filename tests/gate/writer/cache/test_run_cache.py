@@ -147,6 +147,7 @@ KEPT_FIELDS = {
     "now": "set before the works",
     "steady": "set before the works",
     "working": "set before the works",
+    "_is_traced": "set before the works",
     "rollback_log": "is the log itself",
     "size": "only limits what one commit takes",
     "_began": "only limits what one commit takes",
