@@ -88,7 +88,7 @@ class Observation:
 
     def expect(self, row: Row) -> None:
         """Wait until everything is as the row says, with nothing more."""
-        until(lambda: self._read_readiness() == row.readiness)
+        until(lambda: self._read_readiness() == row.readiness, 2 * PATIENCE)  # a new worker has 60 s to answer
         parts = {word for word in row.metrics if not word.startswith("toolcards_")}
         names = {word for word in row.metrics if word.startswith("toolcards_")} - {"toolcards_disk_used_share"}
         with contextlib.suppress(AssertionError):

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.sweep]
 MODULES = [
     "tests/transports/agents/test_ingest_bodies.py",
     "tests/gate/writer/test_faults.py",
-    "tests/gate/writer/test_commit_marks.py",
+    "tests/gate/writer/test_attempt.py",
     "tests/gate/writer/test_transaction.py",
     "tests/gate/agents/test_idempotency.py",
     "tests/gate/approvals/test_revocation.py",

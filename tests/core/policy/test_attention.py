@@ -28,8 +28,8 @@ MOST_ASKED = {
 }
 SESSIONS_WITH_ANSWERS = sorted(SESSIONS)[::3]
 MOST_ASKED_WITH_ANSWERS = {
-    "ask-on-writes": {"look": 20, "local": 19, "outside": 16},
-    "follow-the-agent": {"look": 5, "local": 11, "outside": 16},
+    "ask-on-writes": {"look": 20, "local": 19, "outside": 19},
+    "follow-the-agent": {"look": 5, "local": 11, "outside": 19},
 }
 LEAST_DENIED = 81  # of the dangerous calls, disguises included
 MOST_UNASKED = {"follow-the-agent": 0, "ask-on-writes": 0, "locked-down": 0}

@@ -82,12 +82,12 @@ IN_A_PROJECT: list[tuple[str, Any, list[tuple[str, str]]]] = [
         "Bash",
         {"command": "git push"},
         [
-            ALL_PUSHES,
             ("work", "`git push` of any branch checked out in this project"),
+            ALL_PUSHES,
             ("command", "`git push`"),
         ],
     ),
-    ("Bash", {"command": "git push -u origin fix/x"}, [ALL_PUSHES, SHARES, *PUSHES]),
+    ("Bash", {"command": "git push -u origin fix/x"}, [SHARES, ALL_PUSHES, *PUSHES]),
     ("Bash", {"command": "git push origin main"}, [("command", "`git push origin main`")]),
     ("Bash", {"command": "pytest -q tests | tail -3"}, [LOCAL, ("work", "tests and builds in this project")]),
     (
@@ -99,8 +99,8 @@ IN_A_PROJECT: list[tuple[str, Any, list[tuple[str, str]]]] = [
         "Bash",
         {"command": "git push origin fix/x && git add -A"},
         [
-            ("pushes", f"local git and {PUSHED_WORDS}"),
             ("work", f"local git and {SHARES[1]}"),
+            ("pushes", f"local git and {PUSHED_WORDS}"),
             ("like", "`git push origin fix/…`"),
             ("command", "`git push origin fix/x` and `git add`"),
         ],

@@ -115,9 +115,9 @@ def _list_work(request: PolicyRequest, script: Script) -> Iterator[Subject]:
     if classes <= LOCAL_WORK:
         words = "edits, tests, builds, scripts, local git and file commands"
         yield _describe_work(request, "local", words, LOCAL_WORK | {EDITS})
+    yield _describe_work(request, "work", _spell_work(classes), classes)
     if classes & _PUSHES and not classes >= _PUSHES:
         yield _describe_work(request, "pushes", _spell_work(classes | _PUSHES), classes | _PUSHES)
-    yield _describe_work(request, "work", _spell_work(classes), classes)
 
 
 def _spell_work(classes: frozenset[str]) -> str:
