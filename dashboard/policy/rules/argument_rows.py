@@ -93,6 +93,13 @@ class ArgumentRows(forms.Form):
             for row in range(1, count_drawn_rows(last_row) + 1)
         ]
 
+    def clean(self) -> dict[str, Any]:
+        """Refuse rows beyond those of the form, which would be lost."""
+        names = {name_field(name, row) for name in _NAMES for row in range(1, MAX_ROWS + 1)}
+        if any(re.fullmatch(r"(path|op|value)_[0-9]+", name) and name not in names for name in self.data):
+            raise forms.ValidationError(f"A rule has at most {MAX_ROWS} rows. Write further conditions as JSON.")
+        return super().clean() or self.cleaned_data
+
 
 ArgumentRows.declared_fields.update(build_fields())
 

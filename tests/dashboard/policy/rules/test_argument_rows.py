@@ -76,3 +76,12 @@ def test_an_error_of_a_further_condition_is_shown_at_its_row(
     answer = save(admin, path="/command", op="cmd", value="git push", **fields)
     errors = answer.context["form"].errors
     assert answer.status_code == 422 and list(errors) == [field] and says in " ".join(errors[field])
+
+
+@pytest.mark.parametrize("name", ["value_21", "op_0", "path_02"])
+def test_a_row_that_the_form_does_not_have_is_refused_and_not_left_out(
+    admin: Client, first: PolicyVersion, name: str
+) -> None:
+    answer = save(admin, rule_id="mine", **{name: "x"})
+    assert answer.status_code == 422 and "at most 20 rows" in answer.content.decode()
+    assert all(rule["id"] != "mine" for rule in policy_draft.load_draft()["rules"])

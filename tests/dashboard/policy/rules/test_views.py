@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
 from django.test import Client
 
 from tests.support.policy_pages import save
+from toolcards.core.policy.language.diff import compare_documents
 from toolcards.gate import policy_draft, policy_store
 from toolcards.models import DraftRule, PolicyVersion
 
@@ -146,3 +148,24 @@ def test_no_press_makes_an_exception_of_a_rule_that_denies(admin: Client, first:
         answer = save(admin, **fields, resolve=resolve)
         assert answer.status_code == 422 and 'value="exception"' not in answer.content.decode()
     assert policy_draft.load_draft()["rules"] == SHELL_IS_ASKED["rules"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_was_changed_undoing_each_change_gives_the_active_version(
+    admin: Client, first: PolicyVersion, seed: int
+) -> None:
+    active, chance = json.loads(first.document), random.Random(seed)
+    for _ in range(3):
+        for _ in range(chance.randint(1, 6)):
+            rule, act = (
+                chance.choice(["ask-delete", "deny-harms", "mine"]),
+                chance.choice(["effect", "remove", "switch"]),
+            )
+            if rule == "mine":
+                save(admin, rule_id=rule)
+            values = {"effect": chance.choice(["deny", "ask", "allow"]), "to": chance.choice(["on", "off"])}
+            admin.post(f"/policy/rules/{rule}/{act}/", values)
+        for change in compare_documents(active, policy_draft.load_draft()):
+            assert admin.post(f"/policy/rules/{change.name}/restore/").status_code == 302
+        assert compare_documents(active, policy_draft.load_draft()) == []
+        assert "data-changes" not in admin.get("/policy/").content.decode()
