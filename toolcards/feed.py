@@ -28,7 +28,7 @@ from toolcards.models.approvals import ApprovalStatus, select_statuses
 HEARTBEAT = 2.0  # seconds after which a follower reads without a ring
 PAGE = 500
 FIRST = 16  # events that are read whatever their size; fewer than these are all there are
-MAX_BATCH = 1 << 20  # characters of the facts of one batch beyond the first ones: a fact can have a megabyte
+MAX_BATCH = 1 << 18  # characters of the facts of one batch beyond the first ones: a fact can have a megabyte
 
 
 async def follow_events(run: int, after: int = 0) -> AsyncIterator[list[Event]]:

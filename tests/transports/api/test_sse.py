@@ -468,6 +468,7 @@ def test_a_reader_that_takes_nothing_is_cut_off_and_one_that_is_slow_is_not(own_
         read_until(stalled, b"run_started")
         read_until(reading, b"59 xxx")
         until(lambda: count_streams(own_server) == 1)
+        assert len(stalled.rest()) < 1 << 20  # of 6 MB: the system took no more for it
         end = [{"type": "run.finished", "outcome": "success"}]
         own_server.request("POST", "/api/v1/ingest?protocol=native&run=r", end)
         read_until(reading, b"run_finished")
