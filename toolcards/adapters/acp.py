@@ -176,9 +176,9 @@ def _read_tool_call_update(update: Payload) -> Facts:
 
 
 def _read_terminal(update: Payload) -> Facts:
-    """Read what the terminal of a call wrote meanwhile."""
+    """Read what the terminal of a call wrote since the last update."""
     output = _get_text(_get_object(_get_object(update, "_meta"), "terminal_output"), "data")
-    return [f.OutputPartial(update["toolCallId"], output)] if output else []
+    return [f.OutputPartial(update["toolCallId"], output, more=True)] if output else []
 
 
 def _read_input(update: Payload, *, report: bool = False, is_open: bool = False) -> Facts:
@@ -194,7 +194,7 @@ def _read_input(update: Payload, *, report: bool = False, is_open: bool = False)
 
 def _read_progress(update: Payload) -> Facts:
     output = _get_output(update)
-    return [] if output in (None, "") else [f.OutputPartial(update["toolCallId"], output)]
+    return _read_terminal(update) if output in (None, "") else [f.OutputPartial(update["toolCallId"], output)]
 
 
 def _read_result(update: Payload) -> Facts:
@@ -205,8 +205,9 @@ def _read_result(update: Payload) -> Facts:
         return [f.InputInvalid(call, unknown_tool[1], None, str(output), "no_such_tool")]
     if "exit" in metadata and metadata["exit"] is None:  # the shell was killed: by a cancellation
         return [f.CallClosed(call, "aborted", reason=str(output or ""))]
-    is_same = "content" not in update and update.get("rawOutput") in _NOTHING
-    return _read_exit_error(update) or [f.OutputReady(call, output, unchanged=is_same)]
+    is_same = update.get("rawOutput") in _NOTHING and results.read_result(update.get("content")).output is None
+    pieces = _read_terminal(update) if is_same else []
+    return _read_exit_error(update) or [*pieces, f.OutputReady(call, output, unchanged=is_same)]
 
 
 def _read_exit_error(update: Payload) -> Facts:
@@ -225,8 +226,7 @@ def _read_failure(update: Payload) -> Facts:
     call = update["toolCallId"]
     if _get_object(_get_object(update, "rawOutput"), "metadata").get("interrupted") is True:
         return [f.CallClosed(call, "aborted")]
-    words = _get_words(update)
-    media = results.find_media(update.get("rawOutput"), update)
+    words, media = _get_words(update), results.find_media(update.get("rawOutput"), update)
     return _read_exit_error(update) or [f.SnapshotReceived(call, text=words, error=words, output=media)]
 
 

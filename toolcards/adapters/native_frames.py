@@ -55,7 +55,7 @@ class Fault(ProtocolFrame):
 def _read_failure(error: Any) -> Any:
     """Return the members of a fault, of a failure in any shape: its text may be in other members."""
     if not isinstance(error, dict):
-        return None if error is None else {"message": format_result(error)}
+        return {"message": format_result(error)}
     code, more = error.get("code"), {name: part for name, part in error.items() if name not in Fault.model_fields}
     message = format_result(error.get("message")) or format_result(more)
     return error | {"message": message, "code": str(code) if type(code) is int else code}

@@ -144,6 +144,31 @@ def test_a_failure_of_a_terminal_says_what_it_wrote(server: Server, fields: Any,
     assert (call["state"], call["error"]["message"], call["error"]["code"]) == ("output-error", text, code)
 
 
+TERMINAL = [{"type": "terminal", "terminalId": "t"}]
+
+
+def piece(text: str, **fields: Any) -> dict[str, Any]:
+    return update("c", _meta={"terminal_output": {"terminal_id": "t", "data": text}}, **fields)
+
+
+@pytest.mark.parametrize(("frames", "output", "preliminary"), [
+    ([piece("one\n"), piece("two")], "one\ntwo", True),
+    ([piece("one\n", status="in_progress"), piece("two", status="in_progress")], "one\ntwo", True),
+    ([piece("one\n"), piece("two"), update("c", status="completed")], "one\ntwo", False),
+    ([piece("one\n"), piece("two", status="completed")], "one\ntwo", False),
+    ([piece("two"), update("c", status="completed", content=TERMINAL)], "two", False),
+    ([piece("one\n"), piece("two"), update("c", status="completed", rawOutput="whole")], "whole", False),
+    ([piece("one\n"), piece("two"), update("c", status="failed", _meta={"terminal_exit": {"exit_code": 1}})],
+     "one\ntwo", False),
+    ([piece("a" * 300_000), piece("b")], "a" * (256 * 1024 - 1) + "b", True),
+])  # fmt: skip
+def test_the_pieces_that_a_terminal_writes_are_one_output(
+    server: Server, frames: Any, output: str, preliminary: bool
+) -> None:
+    call = post(server, "acp", f"pieces-{secrets.token_hex(8)}", [begin("c"), *frames])["c"]
+    assert (call["output"], call["preliminary"]) == (output, preliminary)
+
+
 def test_a_result_that_reports_an_error_inside_a_success_is_a_failure(server: Server) -> None:
     result = {
         "content": [{"type": "text", "text": "locked by Ann"}],

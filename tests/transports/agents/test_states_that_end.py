@@ -53,6 +53,9 @@ STREAMED = [
     hosted("mcp_77"),
     RESULT,
 ]
+ASKED_M = message(
+    ai("input-available", toolName="wipe", input={}), ai("approval-request", approvalId="a"), messageId="m"
+)
 SEARCHED = message(hosted("ws", kind="input-start"), hosted("ws"))
 CUT = [{"type": "start", "messageId": "m1"}, {"type": "start-step"}, ai("input-start", toolName="write"),
        ai("input-delta", inputTextDelta='{"text":"he')]  # fmt: skip
@@ -156,6 +159,22 @@ STORIES: dict[str, tuple[str, list[list[Frame]], list[Frame]]] = {
     "the conversation continues without an answer": (
         "ai-sdk", [TURN, message({"type": "text-delta", "id": "0", "delta": "so"})],
         [{"state": ERROR, "cause": "superseded", "approval": {"state": "superseded"}}],
+    ),
+    "another message brings the result of a question": (
+        "ai-sdk", [ASKED_M, message(ai("output-available", output="wiped"), messageId="n")],
+        [{"state": OK, "output": "wiped", "approval": {"state": "approved"}, "anomalies": []}],
+    ),
+    "another message brings its denial": (
+        "ai-sdk", [ASKED_M, message(ai("output-denied"), messageId="n")],
+        [{"state": "output-denied", "approval": {"state": "denied"}, "anomalies": []}],
+    ),
+    "another message brings its failure": (
+        "ai-sdk", [ASKED_M, message(ai("output-error", errorText="no"), messageId="n")],
+        [{"state": ERROR, "cause": None, "approval": {"state": "cancelled"}, "anomalies": []}],
+    ),
+    "a native failure gives no reason": (
+        "native", [[native("tool.input.available", tool="t", input={}), native("tool.output.error", error=None)]],
+        [{"state": ERROR, "cause": None, "soft": False, "anomalies": []}],
     ),
     "a question of a turn that ended still waits": ("ai-sdk", [TURN], [{"state": "approval-requested"}]),
     "a provider reports no result": (

@@ -10,7 +10,7 @@ from toolcards.core.calls import facts as f
 from toolcards.core.calls.facts.outcome_facts import OutcomeFact
 
 SHORTEST = [
-    ('{"type":"output-partial","call_id":"c"}', f.OutputPartial, {"call_id": "c", "output": None}),
+    ('{"type":"output-partial","call_id":"c"}', f.OutputPartial, {"call_id": "c", "output": None, "more": False}),
     ('{"type":"output-ready","call_id":"c"}', f.OutputReady,
      {"call_id": "c", "output": None, "message_id": "", "unchanged": False}),
     ('{"type":"output-failed","call_id":"c"}', f.OutputFailed,

@@ -25,12 +25,13 @@ CloseReason: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class OutputPartial:
-    """A preliminary output; the tool is still running."""
+    """A preliminary output; the tool is still running. `more`: a piece of text that follows the pieces before it."""
 
     type: ClassVar[str] = "output-partial"
     call_id: str
     output: Any = None
     at: float = 0.0
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)

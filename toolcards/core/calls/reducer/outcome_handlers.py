@@ -16,18 +16,22 @@ from toolcards.core.calls.reducer.input_handlers import update_identity
 
 S = ToolCallState
 NO_RESULT = "no-result"
+MAX_JOINED_TEXT = 256 * 1024  # characters; of a longer output, the end is kept until the result arrives
 _JSON_BEGINS = ("{", "[")
 
 
 def set_partial_output(card: Card, fact: f.OutputPartial) -> Card:
     """Set a preliminary output; the tool is still running."""
-    partial = _end(_flag_ungoverned(card, fact.at), fact.at, S.OUTPUT_AVAILABLE, output=fact.output, has_output=True)
+    output = fact.output
+    if fact.more and card.preliminary and isinstance(card.output, str):
+        output = (card.output + output)[-MAX_JOINED_TEXT:]
+    partial = _end(_flag_ungoverned(card, fact.at), fact.at, S.OUTPUT_AVAILABLE, output=output, has_output=True)
     return partial.replace(preliminary=True, times=partial.times.replace(finished=0.0))
 
 
 def set_output(card: Card, fact: f.OutputReady) -> Card:
     """Set the result."""
-    card = _record_permit_result(_flag_ungoverned(card, fact.at), "succeeded")
+    card = _record_permit_result(_flag_ungoverned(_reopen_question(card), fact.at), "succeeded")
     output = fact.output
     if fact.unchanged:
         output = card.output if card.preliminary else card.shown_blocks or output
@@ -37,7 +41,7 @@ def set_output(card: Card, fact: f.OutputReady) -> Card:
 def set_error(card: Card, fact: Any) -> Card:
     """Set the error of a failed call or an invalid input."""
     if not isinstance(fact, f.InputInvalid):
-        card = _add_output(card, fact)
+        card = _add_output(_reopen_question(card), fact)
         return _fail(card, fact.at, build_error(card, fact.message, fact.code, fact))
     is_unknown_tool = fact.dynamic and not card.dynamic and card.state in (S.INPUT_STREAMING, S.INPUT_AVAILABLE)
     if not is_frozen(card):
@@ -64,7 +68,7 @@ def build_error(card: Card, message: str, code: str = "", report: f.OutputFailed
 
 def deny(card: Card, fact: f.OutputDenied) -> Card:
     """Deny the call; an earlier approval by a person stays on record."""
-    approval = card.approval
+    approval = _reopen_question(card).approval
     if approval and approval.state == "pending":
         if approval.opener == "gate" and fact.by.kind == "host":
             approval = replace(approval, state="cancelled")  # a denial by the agent does not answer our approval
@@ -193,6 +197,16 @@ def _close_approval(approval: CardApproval | None, state: str) -> CardApproval |
         state = {"pending": state, "approved": state, "claimed": "unknown"}.get(approval.state, approval.state)
         return approval if state == approval.state else replace(approval, state=state)
     return replace(approval, state=state) if approval.state == "pending" else approval
+
+
+def _reopen_question(card: Card) -> Card:
+    """Reopen the agent's question that ended too early: an outcome says that its answer was given there."""
+    approval = card.approval
+    if not card.soft or approval is None or approval.opener == "gate":
+        return card
+    if approval.state not in {"superseded", "cancelled"}:
+        return card
+    return card.replace(state=S.APPROVAL_REQUESTED, approval=replace(approval, state="pending"))
 
 
 def _end(card: Card, timestamp: float, state: ToolCallState, **changes: Any) -> Card:
