@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.tables import loop_over
 from toolcards.core.risk.commands import find_command_hints
-from toolcards.core.summaries.command_phrases import describe_command, list_phrases
+from toolcards.core.summaries.command_phrases import describe_command, load_phrases
 
 
 @loop_over(
@@ -99,7 +99,7 @@ PLAIN = {"url": "https://a.example/x", "sql": "delete from orders", "ref": "main
 
 def test_no_flag_that_a_sentence_leaves_out_changes_the_risk() -> None:
     """Also each form of the table fits its own spelling, and has its own words for it."""
-    for program, phrases in list_phrases():
+    for program, phrases in load_phrases().items():
         sentences = set[str]()
         for form in phrases.forms:
             flags = [[flag, PLAIN.get(slot, "a-b")] if slot else [flag] for flag, slot in form.flags.items()]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -77,14 +77,9 @@ def describe_marked(line: str, judgements: Sequence[Sequence[str]]) -> str:
     return f"{'; '.join(sentences)} and {other_count} more part{'s' * (other_count > 1)}"
 
 
-def list_phrases() -> Iterable[tuple[tuple[str, ...], _Phrases]]:
-    """Return the table, by the first words of the commands."""
-    return _load_phrases().items()
-
-
 def _describe_words(words: tuple[str, ...]) -> str:
     for count in range(min(MAX_PROGRAM_WORDS, len(words)), 0, -1):
-        phrases = _load_phrases().get(words[:count])
+        phrases = load_phrases().get(words[:count])
         if phrases is not None:
             sentences = (_fill(form, words[count:], phrases.silent) for form in phrases.forms)
             return next(filter(None, sentences), "")
@@ -133,7 +128,8 @@ def join_names(names: Sequence[str]) -> str:
 
 
 @cache
-def _load_phrases() -> Mapping[tuple[str, ...], _Phrases]:
+def load_phrases() -> Mapping[tuple[str, ...], _Phrases]:
+    """Return the table, by the first words of the commands."""
     document = tomllib.loads(files(__package__).joinpath("command_phrases.toml").read_text(encoding="utf-8"))
     return {
         tuple(name.split()): _Phrases(
@@ -146,7 +142,7 @@ def _load_phrases() -> Mapping[tuple[str, ...], _Phrases]:
 
 @cache
 def _load_programs() -> frozenset[str]:
-    return frozenset(words[0] for words in _load_phrases())
+    return frozenset(words[0] for words in load_phrases())
 
 
 def _read_form(words: list[str], text: str) -> _Form:
