@@ -17,7 +17,7 @@ from toolcards.core.calls.identity import (
     is_nested_or_reused,
     late_text,
 )
-from toolcards.core.calls.reducer import STREAMING, find_row
+from toolcards.core.calls.reducer import STREAMING, find_row, outcome_handlers
 from toolcards.core.calls.reducer.input_handlers import read_streamed_input
 from toolcards.core.calls.transitions import NEXT
 from toolcards.core.runs.run_context import CardLookup
@@ -275,14 +275,14 @@ class InputRouter:
 
     def _route_own_result(self, fact: Any) -> list[Routed]:
         """Route a result; among several attempts it belongs to the running one."""
-        ordinals = self._state.list_ordinals(fact.call_id)
-        message_id = getattr(fact, "message_id", "")
+        ordinals, message_id = self._state.list_ordinals(fact.call_id), getattr(fact, "message_id", "")
         if len(ordinals) > 1 and message_id:  # a replay repeats the messages of earlier results
             earlier = next((o for o in ordinals if self._state.cards[o].output_message == message_id), 0)
             if earlier:
                 return [(earlier, fact)]
         running = next((o for o in reversed(ordinals) if self._state.cards[o].running), 0) if len(ordinals) > 1 else 0
-        return self._route_output(running or self._find_open(fact) or self._find_ordinal(fact), fact)
+        ordinal = running or self._find_open(fact) or self._find_ordinal(fact)
+        return self._route_output(ordinal, outcome_handlers.note_answer(self._state.cards.get(ordinal), fact))
 
     def _find_open(self, fact: f.AnyFact) -> int:
         """Return the newest call of the id and step that has no result yet: the inner one of nested calls."""

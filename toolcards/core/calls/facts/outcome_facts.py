@@ -39,6 +39,7 @@ class OutputReady:
     """The tool's result, which may be None, 0, false or "". `message_id` is the wire's.
 
     `unchanged`: the wire reports only what changed, and no output, so the partial one is the result.
+    `reopens`: the agent's question ended too early; this tells how it was answered.
     """
 
     type: ClassVar[str] = "output-ready"
@@ -47,6 +48,7 @@ class OutputReady:
     message_id: str = ""
     at: float = 0.0
     unchanged: bool = False
+    reopens: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class OutputFailed:
     at: float = 0.0
     after_ms: int | None = None
     output: Any = None
+    reopens: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class OutputDenied:
     reason: str = ""
     by: Actor = Actor("host")
     at: float = 0.0
+    reopens: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def set_partial_output(card: Card, fact: f.OutputPartial) -> Card:
 
 def set_output(card: Card, fact: f.OutputReady) -> Card:
     """Set the result."""
-    card = _record_permit_result(_flag_ungoverned(_reopen_question(card), fact.at), "succeeded")
+    card = _record_permit_result(_flag_ungoverned(_reopen_question(card, fact), fact.at), "succeeded")
     output = fact.output
     if fact.unchanged:
         output = card.output if card.preliminary else card.shown_blocks or output
@@ -41,7 +41,7 @@ def set_output(card: Card, fact: f.OutputReady) -> Card:
 def set_error(card: Card, fact: Any) -> Card:
     """Set the error of a failed call or an invalid input."""
     if not isinstance(fact, f.InputInvalid):
-        card = _add_output(_reopen_question(card), fact)
+        card = _add_output(_reopen_question(card, fact), fact)
         return _fail(card, fact.at, build_error(card, fact.message, fact.code, fact))
     is_unknown_tool = fact.dynamic and not card.dynamic and card.state in (S.INPUT_STREAMING, S.INPUT_AVAILABLE)
     if not is_frozen(card):
@@ -68,7 +68,7 @@ def build_error(card: Card, message: str, code: str = "", report: f.OutputFailed
 
 def deny(card: Card, fact: f.OutputDenied) -> Card:
     """Deny the call; an earlier approval by a person stays on record."""
-    approval = _reopen_question(card).approval
+    approval = _reopen_question(card, fact).approval
     if approval and approval.state == "pending":
         if approval.opener == "gate" and fact.by.kind == "host":
             approval = replace(approval, state="cancelled")  # a denial by the agent does not answer our approval
@@ -199,14 +199,18 @@ def _close_approval(approval: CardApproval | None, state: str) -> CardApproval |
     return replace(approval, state=state) if approval.state == "pending" else approval
 
 
-def _reopen_question(card: Card) -> Card:
-    """Reopen the agent's question that ended too early: an outcome says that its answer was given there."""
-    approval = card.approval
-    if not card.soft or approval is None or approval.opener == "gate":
+def note_answer(card: Card | None, fact: Any) -> Any:
+    """Note that the outcome answers a question that ended before."""
+    approval = card.approval if card is not None and card.soft else None
+    is_closed = approval is not None and approval.opener == "agent" and approval.state in {"superseded", "cancelled"}
+    return fact if not is_closed or isinstance(fact, f.OutputPartial) else replace(fact, reopens=True)
+
+
+def _reopen_question(card: Card, fact: f.OutputReady | f.OutputFailed | f.OutputDenied) -> Card:
+    """Reopen a question that ended too early: the outcome tells its answer."""
+    if not fact.reopens or card.approval is None:
         return card
-    if approval.state not in {"superseded", "cancelled"}:
-        return card
-    return card.replace(state=S.APPROVAL_REQUESTED, approval=replace(approval, state="pending"))
+    return card.replace(state=S.APPROVAL_REQUESTED, approval=replace(card.approval, state="pending"))
 
 
 def _end(card: Card, timestamp: float, state: ToolCallState, **changes: Any) -> Card:
