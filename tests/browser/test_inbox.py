@@ -292,7 +292,7 @@ def test_buttons_can_be_reached_in_low_windows(server: Server, visit: Open, run:
     until(lambda: find_shown_calls(page) == [f"{run}-0"])
     for name in ("deny", "approve"):
         button = card(page, f"{run}-0").locator(f"button[value={name}]")
-        button.scroll_into_view_if_needed()
+        button.evaluate("button => button.scrollIntoView({block: 'nearest', behavior: 'instant'})")
         box = button.bounding_box()
         assert box["y"] >= 0 and box["y"] + box["height"] <= height
         middle = [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
