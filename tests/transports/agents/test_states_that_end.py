@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 from channels.db import database_sync_to_async as in_thread
+from django.db import connection, transaction
 from pydantic.alias_generators import to_snake
 
 from toolcards import gate
 from toolcards.gate.maintenance import rebuild
-from toolcards.models import Run, Source, ToolCall
+from toolcards.models import Event, Run, Source, ToolCall
+from toolcards.models.write_guard import allow_event_changes, allow_log_writes
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Frame = dict[str, Any]
@@ -567,3 +569,25 @@ async def test_a_run_error_of_ag_ui_counts_whenever_it_comes(
     _, listed, _ = await call("GET", "/api/v1/runs/r/calls")
     assert [select(each, card) for each in listed["calls"]] == [card]
     assert await in_thread(lambda: list(rebuild.find_differences(row)))() == []
+
+
+@pytest.mark.parametrize("name", [name for name, (_, bodies, _) in STORIES.items() if ASKED_M in bodies])
+async def test_a_question_that_an_older_release_left_closed_replays_closed(name: str, call: Any) -> None:
+    for body in STORIES[name][1]:
+        assert (await call("POST", "/api/v1/ingest?protocol=ai-sdk&run=r", body))[0] == 200
+    await in_thread(_write_as_before_outcomes_reopened)()
+    assert await in_thread(gate.rebuild)(check=True) == []
+    assert (await call("GET", "/api/v1/runs/r/calls"))[1]["calls"][0]["approval"]["state"] == "superseded"
+
+
+def _write_as_before_outcomes_reopened() -> None:
+    """Write what a release before the outcomes' field `reopens` stored for the same bodies."""
+    card = json.loads(ToolCall.objects.get().card)
+    card["approval"]["state"] = "superseded"
+    for field in ("decided_at", "by", "inferred"):
+        card["approval"].pop(field, None)
+    with transaction.atomic(), allow_log_writes(), allow_event_changes(), connection.cursor() as cursor:
+        ToolCall.objects.update(card=json.dumps(card))
+        [event] = [event for event in Event.objects.all() if '"reopens":true' in event.fact]
+        fact = event.fact.replace(',"reopens":true', "")
+        cursor.execute("UPDATE toolcards_event SET fact = %s WHERE id = %s", [fact, event.pk])
