@@ -36,10 +36,10 @@ _ENVELOPE = _CALL_IDS | {
 }  # fmt: skip
 _STREAMS = ("stdout", "stderr")
 _FULL_TEXTS = ("aggregated_output", "formatted_output")
-_WORDS = (
-    "output", "error", "errorMessage", "errorText", "message", "text", "content", "contents", "value", "reason",
-    "detail", "details", "llmContent", "textResultForLlm", "result", "toolResult", "errors", "failure",
-    "resource",
+_WORDS = (  # names in lower case, since some write `Error` and `Message`
+    "output", "error", "err", "errormessage", "errortext", "message", "msg", "text", "content", "contents", "value",
+    "reason", "detail", "details", "llmcontent", "textresultforllm", "result", "toolresult", "errors", "issues",
+    "failure", "cause", "resource", "title", "description", "stack",
 )  # fmt: skip
 _EXIT_CODES = ("exit_code", "exitCode", "exit", "returncode", "return_code")
 _NO_WORDS = frozenset({"isError", "_meta", "resultType", "metadata", *_EXIT_CODES})
@@ -128,7 +128,7 @@ def _describe_exit(value: Any) -> str:
 def _find_text(value: Any, depth: int) -> str:
     """Return the texts in a value, "" if it has none."""
     if isinstance(value, str):
-        return value
+        return value if value.strip() else ""
     if depth > _DEEPEST:
         return ""
     if isinstance(value, list):
@@ -141,8 +141,9 @@ def _find_text(value: Any, depth: int) -> str:
     streams = [value[name].rstrip("\n") for name in _STREAMS if isinstance(value.get(name), str) and value[name]]
     if streams:
         return "\n".join(streams)
+    parts = {name.lower(): part for name, part in value.items()}
     for name in _WORDS:
-        if text := _find_text(value.get(name), depth + 1):
+        if text := _find_text(parts.get(name), depth + 1):
             return text
     structured_value = value.get("structuredContent")
     return json.dumps(structured_value, ensure_ascii=False) if structured_value else ""
