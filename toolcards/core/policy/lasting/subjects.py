@@ -35,8 +35,10 @@ MAX_COMMANDS = 5  # of a line, in one rule
 PLACES = (
     "owner", "repo", "repository", "project", "project_id", "workspace", "team", "channel", "channel_id", "channelId",
     "chat_id", "room", "to", "cc", "bcc", "recipient", "recipients", "database", "table", "bucket", "namespace",
-    "environment", "env", "cluster", "account",
+    "environment", "env", "cluster", "account", "destination", "dest", "target", "endpoint", "webhook", "host",
+    "hostname", "domain",
 )  # fmt: skip
+_ADDRESS = re.compile(r"[a-zA-Z][\w+.-]*://\S+|[^\s@]+@[^\s@]+")  # under any name
 INSIDE = {"path": "", "op": "inside_project"}
 TOOL_ONLY = {"path": "", "op": "tool_only"}
 # The words for each class of work (`shell/work/classes.toml`)
@@ -238,13 +240,26 @@ def _list_tools(request: PolicyRequest) -> Iterator[Subject]:
     yield from list_tool_groups(request)
     if any(is_program(key, value) for key, value in request.input.items()):
         return
-    places = {key: request.input[key] for key in PLACES if request.input.get(key) not in (None, "", [], {})}
+    is_own_tool = _names_server(request) or not is_program_tool(request.tool)
+    places = {
+        key: value
+        for key, value in request.input.items()
+        if (key in PLACES and value not in (None, "", [], {})) or (is_own_tool and _has_address(value))
+    }
     if places:
         conditions = [{"path": f"/{key}", "op": "eq", "value": value} for key, value in places.items()]
         named_places = ", ".join(f"{key} `{_format(value)}`" for key, value in places.items())
         yield Subject("place", f"{words} with {named_places}", _name_tool(request) | {"args": conditions})
-    elif _names_server(request) or not is_program_tool(request.tool):
+    elif is_own_tool:
         yield Subject("tool", words, _name_tool(request))
+
+
+def _has_address(value: Any) -> bool:
+    """Return whether a value is an address or has one in it, which a tool may send to."""
+    if isinstance(value, str):
+        return _ADDRESS.fullmatch(value) is not None
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(map(_has_address, parts))
 
 
 def _format(value: Any) -> str:
