@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-import socket
 from enum import Enum
 from itertools import chain
 from typing import Any
@@ -33,8 +32,6 @@ MAX_EMPTY_SIZE = 1 << 18  # consecutive bytes without content: chunk extensions,
 # read whole, or its sender sees a broken connection instead of the answer.
 LINGER, LONGEST_LINGER, LEFTOVER = 2.0, 10.0, 16 << 20
 CLOSE_SECONDS = 10.0  # seconds until a closed connection is aborted if its peer reads nothing
-# Bytes of an answer that the system keeps unsent. Without a limit it takes megabytes for a peer that reads nothing.
-MAX_UNSENT = 1 << 17
 
 
 class ReadPhase(Enum):
@@ -66,8 +63,6 @@ class HttpProtocol(KeepAliveProtocol):
         """See asyncio.Protocol."""
         super().connection_made(transport)
         newest = transport.get_extra_info("socket")
-        if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # not on Windows
-            newest.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT)
         self._no_room = limits.find_refusal(newest)
         if self._no_room is not None and limits.has_room_for_health(newest):
             self._limits = self._limits.shorten_for_health()

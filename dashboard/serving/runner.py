@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 SHUTDOWN_SECONDS = 5
 # TCP keep-alive: a peer silent for 30 seconds is probed every 10 seconds, and counts as gone after three probes.
 PROBES = {"TCP_KEEPIDLE": 30, "TCP_KEEPALIVE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # the second is for macOS
+# Bytes that the system keeps unsent. Without a limit it takes megabytes for a peer that reads nothing.
+BUFFER = {"TCP_NOTSENT_LOWAT": 1 << 17}
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -30,7 +32,7 @@ def open_socket(host: str, port: int) -> socket.socket:
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     server_socket = socket.socket(family, kind, protocol)
     server_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    enable_keep_alive(server_socket)
+    limit_silent_peers(server_socket)
     try:
         server_socket.bind(address)
     except OSError:
@@ -39,14 +41,15 @@ def open_socket(host: str, port: int) -> socket.socket:
     return server_socket
 
 
-def enable_keep_alive(server_socket: socket.socket) -> None:
-    """Turn on TCP keep-alive for all connections that the socket accepts.
+def limit_silent_peers(server_socket: socket.socket) -> None:
+    """Limit what peers cost that are gone or read nothing.
 
-    The connection of a peer that disappeared without closing it (power, cable, a suspended computer) ends after a
-    minute. Otherwise it, and its run, would stay open forever.
+    All connections that the socket accepts inherit this. With TCP keep-alive, the connection of a peer that disappeared
+    without closing it (power, cable, a suspended computer) ends after a minute. Otherwise it, and its run, would stay
+    open forever.
     """
     server_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in PROBES.items():
+    for name, value in {**PROBES, **BUFFER}.items():
         if hasattr(socket, name):
             server_socket.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 

@@ -6,10 +6,10 @@ import socket
 
 import pytest
 
-from dashboard.serving.runner import PROBES, open_socket
+from dashboard.serving.runner import BUFFER, PROBES, open_socket
 
 
-def test_every_connection_is_probed_so_that_one_without_a_peer_ends() -> None:
+def test_every_connection_is_probed_so_that_one_without_a_peer_ends_and_keeps_little_unsent() -> None:
     """A peer that disappears sends no FIN: its streamed body would keep the run running for ever."""
     with open_socket("127.0.0.1", 0) as listening:
         listening.listen()
@@ -22,6 +22,8 @@ def test_every_connection_is_probed_so_that_one_without_a_peer_ends() -> None:
                 times = [accepted.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in KEEP_ALIVE_OPTIONS]
                 assert times == [PROBES[name] for name in KEEP_ALIVE_OPTIONS]
                 assert times[0] + times[1] * times[2] <= 60
+                unsent = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT)
+                assert unsent == BUFFER["TCP_NOTSENT_LOWAT"]
             assert caller.fileno() >= 0
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.call_facts import ASK, OK, OURS, READY, START, codes, delta
 from tests.support.fact_samples import ALICE, SAMPLES, WAYS, card_after, play, seen_states
 from tests.support.tables import loop_over
 from toolcards.core.calls import facts as f
 from toolcards.core.calls.card import ToolCallState
+from toolcards.core.calls.reducer.outcome_handlers import MAX_JOINED_TEXT
 
 S = ToolCallState
 
@@ -87,3 +90,24 @@ def test_rule_7_the_first_telling_payload_stays() -> None:
     completed = card_after(READY, OK, f.OutputReady("c", "other"))
     assert (completed.output, codes(completed)) == ("done", ["duplicate-terminal"])
     assert card_after(READY, OK, OK).rev == card_after(READY, OK).rev
+
+
+PIECES = st.lists(st.tuples(st.sampled_from(["a", "bc", "\n", "long" * 30_000]), st.booleans()), max_size=8)
+RESULTS = st.sampled_from([(None, True), ("the result", False), ("", False), (None, False)])
+
+
+@given(PIECES, RESULTS)
+def test_pieces_of_a_terminal_are_joined_until_a_whole_text_or_the_result_comes(
+    pieces: list[tuple[str, bool]], result: tuple[str | None, bool]
+) -> None:
+    joined_text: str | None = None  # the model: what a reader of the terminal sees
+    facts: list[f.AnyFact] = []
+    for text, is_piece in pieces:
+        joined_text = ((joined_text or "") + text)[-MAX_JOINED_TEXT:] if is_piece else text
+        facts.append(f.OutputPartial("c", text, more=is_piece))
+        card = card_after(READY, *facts)
+        assert (card.output, card.preliminary, card.state) == (joined_text, True, S.OUTPUT_AVAILABLE)
+    output, is_unchanged = result
+    card = card_after(READY, *facts, f.OutputReady("c", output, unchanged=is_unchanged))
+    assert (card.output, card.preliminary) == (joined_text if is_unchanged else output, False)
+    assert card_after(READY, *facts, f.OutputReady("c", output, unchanged=is_unchanged), *facts).output == card.output

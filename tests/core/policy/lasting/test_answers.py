@@ -147,3 +147,33 @@ def test_a_call_that_is_only_described_has_no_lasting_answer() -> None:
     for value, has_answers in (({"command": "npm test"}, True), (described, False)):
         request = PolicyRequest.for_tool("Bash", input=value, agent_path=("a",), run="r")
         assert bool(list_lasting_answers(policy, request, decide(policy, request))) is has_answers
+
+
+ADDRESSES = st.sampled_from(
+    ["https://a.example/x", "https://b.example/x", "s3://c/x", "d@example.com", "e@example.org"]
+)
+ADDRESS_ARGUMENTS = st.dictionaries(
+    st.sampled_from(["destination", "sink", "callback", "people"]),
+    ADDRESSES | st.lists(ADDRESSES, min_size=1, max_size=3),
+    min_size=1,
+)
+OTHER_ARGUMENTS = st.dictionaries(st.sampled_from(["format", "count"]), st.sampled_from(["csv", "", 3, None]))
+
+
+@given(st.sampled_from(["export_rows", "share_file", "post_it"]), ADDRESS_ARGUMENTS, OTHER_ARGUMENTS, st.data())
+def test_no_answer_about_a_tool_covers_an_address_that_its_call_does_not_have(
+    tool: str, addresses: dict[str, Any], others: dict[str, Any], data: st.DataObject
+) -> None:
+    policy = parse({"default": "ask", "rules": []})
+    request = PolicyRequest.for_tool(tool, input=addresses | others, agent_path=("bot",))
+    name = data.draw(st.sampled_from(sorted(addresses)))
+    changed_value = data.draw(
+        (ADDRESSES | st.lists(ADDRESSES, min_size=1)).filter(lambda each: each != addresses[name])
+    )
+    changed = PolicyRequest.for_tool(tool, input=addresses | others | {name: changed_value}, agent_path=("bot",))
+    answers = list_lasting_answers(policy, request, decide(policy, request))
+    assert answers
+    for answer in answers:
+        changed_policy = parse(add_rule(dict(policy.document), answer.build_rule(Effect.ALLOW), ()))
+        assert decide(changed_policy, request).effect is Effect.ALLOW or answer.value.endswith(":run")
+        assert decide(changed_policy, changed).effect is Effect.ASK, (answer.value, changed_value)
